@@ -14,7 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gua_model::{Outage, RollUp, Sample, State, Tick};
+use gua_model::{Cadence, Outage, RollUp, Sample, State, Tick};
 use gua_query::AccountsQuestion;
 use gua_render::metrics::{HostMetrics, Names};
 use gua_settings::kind::OthersShown;
@@ -31,8 +31,6 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
 
 /// Maximum number of queued events, far more than the publisher is ever behind.
 const MAX_EVENTS: usize = 1024;
-/// Readings are left out once they are older than two intervals and this time.
-const SLACK: Duration = Duration::from_secs(5);
 
 /// The latest snapshot, shared by the publisher and the server.
 #[derive(Debug, Default)]
@@ -62,11 +60,11 @@ impl Published {
 }
 
 impl Snapshot {
-    /// Whether the readings are recent enough to be shown at a time on the monotonic clock.
+    /// Whether the readings are recent enough to be shown at a time on the monotonic clock: until a tick is missed.
     fn is_fresh(&self, now: Duration) -> bool {
-        let longest = self.interval * 2 + SLACK;
+        let cadence = Cadence::new(self.interval);
         self.taken
-            .is_some_and(|taken| now.saturating_sub(taken) <= longest)
+            .is_some_and(|taken| !cadence.is_missed(now.saturating_sub(taken)))
     }
 }
 

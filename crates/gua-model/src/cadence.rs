@@ -11,7 +11,11 @@
 //! **Continuity** (since when a GPU has been in its state, whether a collector or a driver is overdue): a sample that is
 //! late by up to one more interval interrupts nothing; beyond that it was [missed](Cadence::is_missed).
 //!
-//! Rows imported from gpu-usage-audit and gpu_stats keep the rules of the tools that wrote them, see [`crate::legacy`].
+//! **Action** (advice about the processes of the last sample): a report is too [old](Cadence::is_current) for it after
+//! three intervals, and never within five minutes.
+//!
+//! Rows imported from gpu-usage-audit and gpu_stats may be [off](Cadence::imported_slack) by half an interval; for their
+//! other rules, see [`crate::legacy`].
 
 use std::time::Duration;
 
@@ -30,6 +34,9 @@ impl Cadence {
 
     /// Least delay beyond the interval after which a sample was missed.
     const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// Least age up to which a sample is current.
+    const CURRENT: Duration = Duration::from_secs(300);
 
     #[must_use]
     pub fn new(interval: Duration) -> Self {
@@ -61,6 +68,18 @@ impl Cadence {
     #[must_use]
     pub fn is_break(self, hole: Micros) -> bool {
         self.is_missed(self.interval.saturating_add(Duration::from_micros(hole.0)))
+    }
+
+    /// Whether a sample of this age is so recent that its processes can be acted on: a pid of long ago is another's by now.
+    #[must_use]
+    pub fn is_current(self, age: Duration) -> bool {
+        age <= self.interval.saturating_mul(3).max(Self::CURRENT)
+    }
+
+    /// Time by which an imported tick may be early or late without an overlap or a gap.
+    #[must_use]
+    pub fn imported_slack(self) -> Duration {
+        self.interval / 2
     }
 }
 
@@ -104,8 +123,25 @@ mod tests {
     }
 
     #[test]
+    fn processes_can_be_acted_on_for_three_intervals_or_five_minutes() {
+        let check = |interval, longest| {
+            let cadence = Cadence::new(MS(interval));
+            assert!(cadence.is_current(MS(longest)) && !cadence.is_current(MS(longest + 1)));
+        };
+        check(0, 300_000);
+        check(100_000, 300_000);
+        check(600_000, 1_800_000);
+    }
+
+    #[test]
+    fn an_imported_tick_may_be_off_by_half_its_interval() {
+        assert_eq!(Cadence::new(MS(30_000)).imported_slack(), MS(15_000));
+    }
+
+    #[test]
     fn the_longest_interval_does_not_overflow() {
         let endless = Cadence::new(Duration::MAX);
         assert!(endless.follows(Duration::MAX) && !endless.is_missed(Duration::MAX));
+        assert!(endless.is_current(Duration::MAX));
     }
 }

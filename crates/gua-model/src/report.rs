@@ -16,11 +16,13 @@ mod sessions;
 mod sums;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
+use crate::cadence::Cadence;
 use crate::calendar::CalendarUnit;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Pid};
@@ -88,7 +90,7 @@ pub struct Report {
     /// Requests for GPUs that were refused or had to wait; `None` if there were none.
     pub refused: Option<Refused>,
     /// Interval between ticks that the latest collector run was started with.
-    pub tick_interval: Option<std::time::Duration>,
+    pub tick_interval: Option<Duration>,
     /// Whether imported rows count with another interval than the recorded one.
     pub interval: IntervalUse,
     /// Facts that a reader needs to interpret the numbers.
@@ -109,7 +111,7 @@ pub struct Host {
 pub enum IntervalUse {
     #[default]
     Recorded,
-    Given(std::time::Duration),
+    Given(Duration),
 }
 
 /// One GPU.
@@ -416,14 +418,13 @@ impl Report {
         found
     }
 
-    /// Whether the last tick is so recent that its processes can be acted on: a pid of long ago is another's by now.
+    /// Whether the last tick is so recent that its processes can be acted on.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        let longest = self.tick_interval.unwrap_or_default().saturating_mul(3);
-        let longest = longest.max(std::time::Duration::from_secs(300));
+        let cadence = Cadence::new(self.tick_interval.unwrap_or_default());
         self.now.as_ref().is_some_and(|now| {
             let age = crate::period::micros_between(now.at, self.made).0;
-            u128::from(age) <= longest.as_micros()
+            cadence.is_current(Duration::from_micros(age))
         })
     }
 }

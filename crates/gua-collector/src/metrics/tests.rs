@@ -272,8 +272,8 @@ fn readings_of_a_driver_that_fails_are_withdrawn() {
     assert_eq!(gpus[1].state, Some(State::Unobserved));
     let snapshot = published.latest().unwrap();
     let taken = snapshot.taken.unwrap();
-    assert!(snapshot.is_fresh(taken + Duration::from_secs(7)));
-    assert!(!snapshot.is_fresh(taken + Duration::from_secs(8)));
+    assert!(snapshot.is_fresh(taken + Duration::from_secs(3)));
+    assert!(!snapshot.is_fresh(taken + Duration::from_secs(4)));
 }
 
 /// A server on a free port, with one published tick.

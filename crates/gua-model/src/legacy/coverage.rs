@@ -1,9 +1,12 @@
 //! Coverage of a GPU by imported ticks, and the gaps between them. An imported tick covers its recorded interval; a tick
 //! that is slightly late or early causes neither a gap nor an overlap.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cadence::Cadence;
 use crate::gap::{Gap, GapReason};
 use crate::period::{Period, micros_between};
 use crate::period_set::PeriodSet;
@@ -75,7 +78,7 @@ impl ImportedCoverage {
         if later.first < self.last {
             return self.interleave(later);
         }
-        let slack = self.interval.min(later.first_interval) / 2;
+        let slack = slack(self.interval.min(later.first_interval));
         if later.first > self.end.saturating_add(slack) {
             self.gaps.push((self.last, self.end, later.first));
         } else if later.first < self.end.saturating_sub(slack) {
@@ -145,7 +148,7 @@ impl ImportedCoverage {
     pub fn finish(&self, from: Timestamp, to: Timestamp) -> (Covered, Vec<Gap>) {
         let mut gaps: Vec<Gap> = Vec::new();
         let start = from.as_microsecond();
-        if self.first > start.saturating_add(self.interval / 2) {
+        if self.first > start.saturating_add(slack(self.interval)) {
             gaps.extend(gap(start, self.first));
         }
         gaps.extend(self.gaps.iter().filter_map(|(_, from, to)| gap(*from, *to)));
@@ -172,6 +175,12 @@ impl ImportedCoverage {
         };
         (covered, gaps)
     }
+}
+
+/// Returns the permitted deviation of a tick in microseconds, given its interval.
+fn slack(interval: i64) -> i64 {
+    let cadence = Cadence::new(Duration::from_micros(interval.unsigned_abs()));
+    i64::try_from(cadence.imported_slack().as_micros()).unwrap_or(i64::MAX)
 }
 
 fn time(micros: i64) -> Timestamp {
