@@ -127,7 +127,11 @@ mod tests {
                     )
                 })
                 .collect();
-            assert_eq!(listed, expected, "{name}");
+            let rows = expected.join("\n");
+            assert_eq!(
+                listed, expected,
+                "docs/export.md needs these rows in section {name}:\n{rows}"
+            );
         }
     }
 

@@ -5,11 +5,16 @@
 //! export` iterate over [`READINGS`] and name individual readings only where one needs a special rule (the export
 //! replaces the energy counter by the energy of the span, for example).
 //!
-//! A new reading in a unit that exists touches three files:
+//! A new reading in a unit that exists touches three files of the program:
 //!
 //! 1. this table,
-//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it from the driver (Xid errors are in `kernel_log.rs` of that crate),
-//! 3. `docs/export.md`, which lists the columns of exports (a test compares).
+//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it at every tick (settings are read in `settings.rs`, Xid errors in
+//!    `kernel_log.rs`),
+//! 3. `crates/gua-probe/src/nvml/library.rs`, if it needs a function of NVML that is not called yet. Queries are declared
+//!    there because calls of C functions are unsafe, and unsafe code is confined to that file and `lists.rs`.
+//!
+//! Slots are in `crates/gua-store/src/codec/slots.rs`, which has one more for now; its constant `SLOTS` can grow. Tests print the
+//! row for `docs/export.md` and write the golden document of `gua doctor --sample`.
 //!
 //! A unit that does not exist yet is added to `unit.rs` and implements [`ReadingValue`].
 
@@ -163,7 +168,7 @@ macro_rules! readings {
 }
 
 // Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 33 is free. Older files
-// have no reading in 32 and 33, and the codec reads that as unsupported. A slot after 33 needs a new stored format.
+// have no reading in slots after 31, and the codec reads that as unsupported. Slots after 33 need a larger `SLOTS` there.
 readings! {
     pci: PciId {
         slot: 24,

@@ -25,7 +25,17 @@ const PROBLEMS: u8 = 1 << 5;
 const WINDOW_BIT: usize = 0;
 const VALUES_BIT: usize = 1;
 const FIRST_SLOT: usize = 2;
-const SHAPE_BIT: usize = FIRST_SLOT + SLOTS;
+/// It lies behind the slots of the first release.
+const SHAPE_BIT: usize = FIRST_SLOT + 34;
+/// Number of bits of a mask. A number has 64 bits, so there can be 61 slots.
+const BITS: usize = slot_bit(SLOTS);
+
+/// Returns the bit of a slot. Slots that are added after the first release have the bits behind that of the shape, so
+/// that files without them are read as before.
+const fn slot_bit(slot: usize) -> usize {
+    let bit = FIRST_SLOT + slot;
+    if bit < SHAPE_BIT { bit } else { bit + 1 }
+}
 
 /// Codes of the file format: the place in these tables.
 pub(crate) const REASONS: [Missing; 4] = [
@@ -217,7 +227,7 @@ fn changes(gpu: &GpuFrame, before: &GpuFrame) -> u64 {
     mark(same_shape && gpu.processes != before.processes, VALUES_BIT);
     mark(!same_shape, SHAPE_BIT);
     for (slot, (now, then)) in gpu.slots.iter().zip(&before.slots).enumerate() {
-        mark(now != then, FIRST_SLOT + slot);
+        mark(now != then, slot_bit(slot));
     }
     mask
 }
@@ -227,11 +237,11 @@ fn pass_gpu<W: Wire>(wire: &mut W, gpu: &mut GpuFrame, before: &GpuFrame, elapse
     let mut mask = if W::READS { 0 } else { changes(gpu, before) };
     wire.number(&mut mask)?;
     let is_marked = |bit: usize| mask & (1 << bit) != 0;
-    if mask >> (SHAPE_BIT + 1) != 0 || (is_marked(SHAPE_BIT) && is_marked(VALUES_BIT)) {
+    if mask >> BITS != 0 || (is_marked(SHAPE_BIT) && is_marked(VALUES_BIT)) {
         return Err(Damage::Value("mask of readings"));
     }
     for (slot, then) in before.slots.iter().enumerate() {
-        if is_marked(FIRST_SLOT + slot) {
+        if is_marked(slot_bit(slot)) {
             let expected = expected(slot, &gpu.slots, *then, elapsed_ms);
             pass_slot(wire, &mut gpu.slots[slot], expected)?;
         }
