@@ -148,6 +148,8 @@ pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
 
 /// Format name of [`QuotaDocument`].
 pub const SCHEMA: &str = "gua.quota.v1";
+/// Format name of [`PercentagesDocument`].
+pub const PERCENTAGES: &str = "gua.quota-percentages.v1";
 
 documents! {
     /// What `gua quota show --json` and `gua quota check --json` print. Keys may be added under the same version; none
@@ -161,7 +163,7 @@ documents! {
     }
 
     /// What `gua quota show --formula percent --json` prints.
-    struct PercentagesDocument from (percentages: Table, at: Timestamp, zone: &TimeZone) {
+    pub struct PercentagesDocument from (percentages: Table, at: Timestamp, zone: &TimeZone) {
         schema_version: u32 = 1,
         at: Timestamp = at,
         time_zone: Option<String> = zone.iana_name().map(str::to_owned),

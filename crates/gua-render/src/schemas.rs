@@ -19,6 +19,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         named::<listing::ListDocument>(listing::LIST),
         named::<me::MeDocument>(me::SCHEMA),
         named::<plot::PlotDocument<'_>>(plot::SCHEMA),
+        named::<quota::PercentagesDocument>(quota::PERCENTAGES),
         named::<quota::QuotaDocument>(quota::SCHEMA),
         named::<json::ReportDocument>(json::SCHEMA),
         named::<runs::RunsDocument>(runs::SCHEMA),

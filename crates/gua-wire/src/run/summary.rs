@@ -6,6 +6,7 @@ use gua_model::{Gpu, Milliwatts};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::json::one_line;
 use super::metrics::{GPU_FIELDS, hundredths};
 
 /// Resource usage of a job. A value that was never measured is also zero, as in the original; [`Tally::missing`] lists
@@ -64,6 +65,13 @@ impl ResourceSummary {
             .into_iter()
             .map(|(name, value)| (name, one_decimal(value)))
             .collect()
+    }
+
+    /// Returns the JSON object on one line, in the style of the original.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let line = one_line(self);
+        line.expect("plain fields with text keys fit JSON") + "\n"
     }
 }
 

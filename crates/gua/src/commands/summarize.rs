@@ -1,6 +1,6 @@
 //! `gua summarize`: computes the ten values of ResourceSummary from the metric files of `gua run` or run_monitor.
 
-use gua_run::{Fields, LineRule, Summarized, summarize_paths};
+use gua_run::{LineRule, Summarized, summarize_paths};
 
 use crate::commands::prelude::*;
 
@@ -8,18 +8,11 @@ pub fn run(args: &SummarizeArgs) -> anyhow::Result<()> {
     let rule = args.per_field.then_some(LineRule::PerField);
     let found = summarize_paths(&args.paths, rule)?;
     output::data(&match args.json {
-        true => json(&found),
+        true => found.summary.to_json(),
         false => text(&found),
     })?;
     output::eprint(&remarks(&found));
     Ok(())
-}
-
-fn json(found: &Summarized) -> String {
-    let entries = found.summary.entries().into_iter();
-    let with = |fields: Fields, (name, value)| fields.with(name, value);
-    let fields = entries.fold(Fields::new(), with);
-    format!("{}\n", fields.to_json())
 }
 
 fn text(found: &Summarized) -> String {
