@@ -254,11 +254,12 @@ struct Finding {
 impl Finding {
     fn new(check: &Check, scrubber: &Scrubber) -> Self {
         let finding = &check.finding;
+        let details = serde_json::to_value(&finding.details).unwrap_or_default();
         Self {
             id: check.id,
             status: finding.status,
             summary: scrubber.text(&finding.summary),
-            details: scrubbed(&finding.details, scrubber),
+            details: scrubbed(&details, scrubber),
         }
     }
 }

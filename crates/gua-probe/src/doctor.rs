@@ -13,6 +13,7 @@ mod checks_gpu;
 mod checks_host;
 mod checks_link;
 mod checks_store;
+pub mod details;
 pub mod facts;
 #[cfg(test)]
 mod fixture;

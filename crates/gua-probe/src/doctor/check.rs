@@ -4,7 +4,8 @@ use gua_model::Bytes;
 use gua_model::text::gigabytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+
+use super::details::Details;
 
 /// A verdict. Scripts compare these words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -28,8 +29,8 @@ impl Status {
         }
     }
 
-    /// Returns a finding with this verdict and without advice. `details` is a JSON object with stable keys.
-    pub(super) fn finding(self, summary: impl Into<String>, details: Value) -> Finding {
+    /// Returns a finding with this verdict and without advice.
+    pub(super) fn finding(self, summary: impl Into<String>, details: Details) -> Finding {
         Finding {
             status: self,
             summary: summary.into(),
@@ -58,9 +59,7 @@ pub struct Check {
 pub struct Finding {
     pub status: Status,
     pub summary: String,
-    /// Facts behind the verdict. The keys depend on the check, and never change their meaning.
-    #[schemars(with = "serde_json::Map<String, Value>")]
-    pub details: Value,
+    pub details: Details,
     #[serde(skip)]
     pub advice: Vec<Advice>,
 }
@@ -77,7 +76,7 @@ impl Finding {
     /// Returns a warning with this advice; without any advice the check is passed.
     pub(super) fn advised(
         summary: impl Into<String>,
-        details: Value,
+        details: Details,
         advice: impl IntoIterator<Item = String>,
     ) -> Self {
         let mut finding = Status::Ok.finding(summary, details).advise_all(advice);

@@ -1,7 +1,6 @@
 //! The checks, and how they are run. They depend on [`Facts`] alone; nothing here inspects the host.
 
 use gua_model::Sample;
-use serde_json::json;
 
 use super::check::{Check, Finding, Status};
 use super::checks_claims::claims;
@@ -13,6 +12,7 @@ use super::checks_gpu::{
 use super::checks_host::{alerts, clock, collectors, config, container, hidepid, os};
 use super::checks_link::board_link;
 use super::checks_store::{default_db, disk_space};
+use super::details::Details;
 use super::facts::Facts;
 
 pub(super) const GPU: &str = "Host GPU";
@@ -87,7 +87,7 @@ pub(super) fn sections() -> [&'static str; 4] {
 /// Runs all checks.
 #[must_use]
 pub fn all(facts: &Facts) -> Vec<Check> {
-    let skipped = |why: &str| Status::Skipped.finding(why, json!({}));
+    let skipped = |why: &str| Status::Skipped.finding(why, Details::Skipped {});
     let judge = |judge: &Judge| match (judge, &facts.driver) {
         (Host(judge), _) => judge(facts),
         (Gpus(_), Err(_)) => skipped("NVML returned no sample"),

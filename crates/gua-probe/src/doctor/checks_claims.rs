@@ -2,9 +2,9 @@
 
 use crate::host::logind::RemoveIpc;
 use gua_model::text::sanitize;
-use serde_json::json;
 
 use super::check::{Finding, Status};
+use super::details::Details;
 use super::facts::Facts;
 
 const MAKE_ONE: &str = "Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`";
@@ -15,7 +15,10 @@ pub(super) fn claims(facts: &Facts) -> Finding {
     let place = match &facts.known.claims {
         Ok(place) => place,
         Err(why) => {
-            let details = json!({ "directory": null, "remove_ipc": null });
+            let details = Details::Claims {
+                directory: None,
+                remove_ipc: None,
+            };
             let summary = format!(
                 "GPUs cannot be leased (gua available --claim): {}",
                 sanitize(why)
@@ -44,7 +47,10 @@ pub(super) fn claims(facts: &Facts) -> Finding {
             format!("may remove {ENDS} (RemoveIPC is not set, and systemd's own default is yes)"),
         ),
     };
-    let details = json!({ "directory": shown, "remove_ipc": removes });
+    let details = Details::Claims {
+        directory: Some(shown.clone()),
+        remove_ipc: removes,
+    };
     if !place.starts_with("/dev/shm") || removes == Some(false) {
         return Status::Ok.finding(shown, details);
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use crate::fault::{DRIVER_NOT_LOADED, DriverFault, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND};
 use gua_model::{Place, Sample};
-use serde_json::json;
 
 use gua_model::text::sanitize;
 
 use super::check::{Finding, Status, count, shorten};
+use super::details::Details;
 use super::facts::{Facts, NamedLibrary};
 use super::smi::End;
 
@@ -22,11 +22,11 @@ const NO_GPUS: &str =
 
 pub(super) fn nvidia_devices(facts: &Facts) -> Finding {
     let devices = &facts.devices;
-    let details = json!({
-        "paths": devices.paths(),
-        "gpu_device_paths": devices.gpus,
-        "control_device_paths": devices.controls,
-    });
+    let details = Details::NvidiaDevices {
+        control_device_paths: devices.controls.clone(),
+        gpu_device_paths: devices.gpus.clone(),
+        paths: devices.paths(),
+    };
     if !devices.gpus.is_empty() {
         let summary = count(devices.gpus.len(), "GPU device file", "GPU device files");
         return Status::Ok.finding(summary, details);
@@ -78,25 +78,29 @@ fn device_action(facts: &Facts) -> String {
 pub(super) fn nvidia_smi(facts: &Facts) -> Finding {
     let Some(run) = &facts.smi else {
         return Status::Warning
-            .finding("not found on PATH", json!({ "found": false }))
+            .finding("not found on PATH", Details::NoNvidiaSmi { found: false })
             .advise("Put nvidia-smi on PATH to cross-check the driver; gua does not need it.");
     };
     // Instances are indented below their GPU.
-    let lines = |word: &str| -> Vec<&str> {
+    let lines = |word: &str| -> Vec<String> {
         let lines = run.stdout.lines().map(str::trim);
-        lines.filter(|line| line.starts_with(word)).collect()
+        let lines = lines.filter(|line| line.starts_with(word));
+        lines.map(str::to_owned).collect()
     };
     let (gpus, instances) = (lines("GPU "), lines("MIG "));
-    let details = json!({
-        "found": true,
-        "path": run.path.to_string_lossy(),
-        "returncode": match run.end { End::Code(code) => Some(code), _ => None },
-        "stdout": run.stdout,
-        "stderr": run.stderr,
-        "timed_out": matches!(run.end, End::TimedOut(_)),
-        "gpu_lines": gpus,
-        "mig_lines": instances,
-    });
+    let details = Details::NvidiaSmi {
+        found: true,
+        gpu_lines: gpus.clone(),
+        mig_lines: instances.clone(),
+        path: run.path.to_string_lossy().into_owned(),
+        returncode: match run.end {
+            End::Code(code) => Some(code),
+            _ => None,
+        },
+        stderr: run.stderr.clone(),
+        stdout: run.stdout.clone(),
+        timed_out: matches!(run.end, End::TimedOut(_)),
+    };
     let (summary, action) = match &run.end {
         End::NotStarted(error) => {
             let path = sanitize(&run.path.to_string_lossy());
@@ -139,13 +143,13 @@ pub(super) fn nvml(facts: &Facts) -> Finding {
     let (loadable, initialized) = driver.map_or_else(reached, |_| (Some(true), Some(true)));
     let error = driver.err().map(|fault| sanitize(&fault.to_string()));
     let version = driver.map(|sample| sample.driver.version.as_ref());
-    let details = json!({
-        "loadable": loadable,
-        "initialized": initialized,
-        "device_count": driver.ok().map(gpu_count),
-        "driver_version": version.ok().and_then(Result::ok),
-        "error": error,
-    });
+    let details = Details::Nvml {
+        device_count: driver.ok().map(gpu_count),
+        driver_version: version.ok().and_then(Result::ok).cloned(),
+        error,
+        initialized,
+        loadable,
+    };
     let finding = |status: Status, summary: &str| status.finding(summary, details);
     match (driver.map(gpu_count), version) {
         (Ok(0), _) => finding(Status::Error, "initialized, GPU count=0").blocked_until(NO_GPUS),
@@ -262,12 +266,12 @@ pub(super) fn driver_match(facts: &Facts) -> Finding {
         .zip(library)
         .map(|(module, library)| module != library);
     let mismatch = is_rejected.then_some(true).or(compared);
-    let details = json!({
-        "kernel_module": module,
-        "kernel_module_flavour": facts.module.as_ref().map(|module| module.flavour),
-        "nvml_driver": library,
-        "mismatch": mismatch,
-    });
+    let details = Details::DriverMatch {
+        kernel_module: module.map(str::to_owned),
+        kernel_module_flavour: facts.module.as_ref().map(|module| module.flavour),
+        mismatch,
+        nvml_driver: library.map(str::to_owned),
+    };
     let shown = library.map(sanitize).unwrap_or_default();
     let (status, summary) = match (module, library) {
         _ if is_rejected => {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gua_model::sample::Switch;
 use gua_model::text::sanitize;
 use gua_model::{Gpu, GpuUuid, Missing, Pid, Place, Problem, Process, Sample};
-use serde_json::json;
 
 use super::check::{Finding, Status, count};
 use super::checks_driver::gpu_count;
+use super::details::{Details, GpuErrors, GpuProblem, GpuXid};
 
 /// Returns the whole GPUs and MIG parents with this property, without the instances.
 fn physical(sample: &Sample, has: impl Fn(&Gpu) -> bool) -> Vec<&Gpu> {
@@ -21,8 +21,8 @@ fn indexes(gpus: &[&Gpu]) -> Vec<u32> {
     gpus.iter().map(|gpu| gpu.index).collect()
 }
 
-fn uuids<'a>(gpus: &[&'a Gpu]) -> Vec<&'a str> {
-    gpus.iter().map(|gpu| gpu.uuid.as_str()).collect()
+fn uuids(gpus: &[&Gpu]) -> Vec<String> {
+    gpus.iter().map(|gpu| gpu.uuid.to_string()).collect()
 }
 
 fn joined(numbers: &[u32], separator: &str) -> String {
@@ -44,20 +44,18 @@ fn named(sample: &Sample, index: u32) -> String {
 }
 
 pub(super) fn unreadable_gpus(sample: &Sample) -> Finding {
-    let problems = sample.problems.iter().map(|problem| {
-        json!({
-            "gpu_uuid": problem.gpu.as_ref().map(GpuUuid::as_str),
-            "index": problem.index,
-            "call": problem.call,
-            "code": problem.code,
-            "why": problem.why.as_str(),
-            "text": problem.text,
-        })
+    let problems = sample.problems.iter().map(|problem| GpuProblem {
+        call: problem.call.clone(),
+        code: problem.code,
+        gpu_uuid: problem.gpu.as_ref().map(GpuUuid::to_string),
+        index: problem.index,
+        text: problem.text.clone(),
+        why: problem.why.as_str(),
     });
-    let details = json!({
-        "gpus": gpu_count(sample),
-        "problems": problems.collect::<Vec<_>>(),
-    });
+    let details = Details::UnreadableGpus {
+        gpus: gpu_count(sample),
+        problems: problems.collect(),
+    };
     // Every call fails on a lost GPU, so one problem per GPU and reason is reported. Lost GPUs come first.
     let mut seen = BTreeSet::new();
     let mut distinct: Vec<&Problem> = sample.problems.iter().collect();
@@ -132,7 +130,10 @@ pub(super) fn utilisation(sample: &Sample) -> Finding {
         counted.filter(|gpu| gpu.util == Err(why)).collect()
     };
     let (invalid, without) = (of(Missing::Failed), of(Missing::Unsupported));
-    let details = json!({ "invalid": uuids(&invalid), "unsupported": uuids(&without) });
+    let details = Details::Utilisation {
+        invalid: uuids(&invalid),
+        unsupported: uuids(&without),
+    };
     if !invalid.is_empty() {
         let indexes = BTreeSet::from_iter(indexes(&invalid));
         let names = indexes.iter().map(|index| named(sample, *index));
@@ -161,11 +162,11 @@ pub(super) fn memory_errors(sample: &Sample) -> Finding {
     let bad: Vec<(u32, u64)> = errors.filter(|(_, errors)| *errors > 0).collect();
     let rows = bad
         .iter()
-        .map(|(index, errors)| json!({ "index": index, "uncorrected": errors }));
-    let details = json!({
-        "gpus_with_ecc": counting.len(),
-        "gpus_with_errors": rows.collect::<Vec<_>>(),
-    });
+        .map(|&(index, uncorrected)| GpuErrors { index, uncorrected });
+    let details = Details::MemoryErrors {
+        gpus_with_ecc: counting.len(),
+        gpus_with_errors: rows.collect(),
+    };
     if counting.is_empty() {
         return Status::Skipped.finding("no GPU counts them", details);
     }
@@ -191,13 +192,15 @@ pub(super) fn xid_errors(sample: &Sample) -> Finding {
         .iter()
         .filter_map(|gpu| Some((gpu.index, gpu.xid.ok()??)));
     let rows: Vec<_> = rows.collect();
-    let errors = rows.iter();
-    let errors =
-        errors.map(|(index, xid)| json!({ "index": index, "code": xid.code, "at": xid.at }));
-    let details = json!({
-        "gpus_read": read.len(),
-        "gpus_with_errors": errors.collect::<Vec<_>>(),
+    let errors = rows.iter().map(|(index, xid)| GpuXid {
+        at: xid.at,
+        code: xid.code,
+        index: *index,
     });
+    let details = Details::XidErrors {
+        gpus_read: read.len(),
+        gpus_with_errors: errors.collect(),
+    };
     if read.is_empty() {
         let has = |why: Missing| !physical(sample, |gpu| gpu.xid == Err(why)).is_empty();
         let why = if has(Missing::Denied) {
@@ -225,7 +228,10 @@ pub(super) fn xid_errors(sample: &Sample) -> Finding {
 pub(super) fn persistence(sample: &Sample) -> Finding {
     let with = |switch| indexes(&physical(sample, |gpu| gpu.persistence == Ok(switch)));
     let (on, off) = (with(Switch::On), with(Switch::Off));
-    let details = json!({ "on": on, "off": off });
+    let details = Details::Persistence {
+        off: off.clone(),
+        on: on.clone(),
+    };
     match (off.len(), on.is_empty()) {
         (0, true) => Status::Skipped.finding("no GPU reports it", details),
         (0, false) => Status::Ok.finding("on", details),
@@ -248,11 +254,11 @@ pub(super) fn mig(sample: &Sample) -> Finding {
     let empty = physical(sample, |gpu| {
         divided.iter().any(|parent| parent.uuid == gpu.uuid) && !parents.contains(&&gpu.uuid)
     });
-    let details = json!({
-        "gpus_in_mig_mode": indexes(&divided),
-        "gpus_without_instances": indexes(&empty),
-        "instances": parents.len(),
-    });
+    let details = Details::Mig {
+        gpus_in_mig_mode: indexes(&divided),
+        gpus_without_instances: indexes(&empty),
+        instances: parents.len(),
+    };
     if divided.is_empty() {
         return Status::Ok.finding("off", details);
     }
@@ -273,7 +279,9 @@ pub(super) fn unified_memory(sample: &Sample) -> Finding {
         let is_readable = gpu.name.is_ok() || gpu.util.is_ok() || gpu.compute_list.is_ok();
         gpu.place == Place::Whole && gpu.memory_total == Err(Missing::Unsupported) && is_readable
     }));
-    let details = json!({ "gpus_without_memory": unified });
+    let details = Details::UnifiedMemory {
+        gpus_without_memory: unified.clone(),
+    };
     let summary = match unified.len() {
         0 => "each GPU has its own".to_owned(),
         some => format!(
@@ -298,13 +306,13 @@ pub(super) fn process_owners(sample: &Sample) -> Finding {
     let is_unlisted =
         |gpu: &&Gpu| gpu.place.counts() && gpu.compute_list.is_err_and(|why| why != Missing::Gone);
     let unlisted: Vec<&Gpu> = sample.gpus.iter().filter(is_unlisted).collect();
-    let details = json!({
-        "processes": total,
-        "owned": owned,
-        "owner_unknown": unknown,
-        "gone": gone,
-        "gpus_without_process_list": uuids(&unlisted),
-    });
+    let details = Details::ProcessOwners {
+        gone,
+        gpus_without_process_list: uuids(&unlisted),
+        owned,
+        owner_unknown: unknown,
+        processes: total,
+    };
     let (mut found, mut advice) = (Vec::new(), Vec::new());
     let live = count(total - gone, "process", "processes");
     match (total - gone, unknown) {

@@ -4,12 +4,12 @@ use crate::host::collector::{GPU_USAGE_AUDIT, GUA, Running};
 use crate::host::mount::HideLevel;
 use crate::host::namespace::{PidLookup, PidNamespace, pid_lookup};
 use crate::host::privilege::Privilege;
-use serde_json::json;
 
 use gua_model::DriverPids;
 use gua_model::text::sanitize;
 
 use super::check::{Finding, Status};
+use super::details::{Collector, Details};
 use super::facts::Facts;
 
 /// 2026-01-01 and 2100-01-01 UTC: a clock that was set correctly lies in between.
@@ -18,11 +18,11 @@ const LATEST: i64 = 4_102_444_800;
 
 pub(super) fn os(facts: &Facts) -> Finding {
     let kernel = &facts.kernel;
-    let details = json!({
-        "system": kernel.system,
-        "release": kernel.release,
-        "platform": format!("{}-{}-{}", kernel.system, kernel.release, kernel.machine),
-    });
+    let details = Details::Os {
+        platform: format!("{}-{}-{}", kernel.system, kernel.release, kernel.machine),
+        release: kernel.release.clone(),
+        system: kernel.system.clone(),
+    };
     let summary = format!("{} {}, {}", kernel.system, kernel.release, kernel.machine);
     match kernel.system.as_str() {
         "Linux" => Status::Ok.finding(summary, details),
@@ -41,12 +41,12 @@ pub(super) fn clock(facts: &Facts) -> Finding {
         .time_zone()
         .iana_name()
         .map_or_else(|| facts.now.strftime("%Z").to_string(), str::to_owned);
-    let details = json!({
-        "now": facts.now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
-        "time_zone": zone,
-        "booted_at": booted.map(|booted| booted.to_string()),
-        "synchronized": synchronised,
-    });
+    let details = Details::Clock {
+        booted_at: booted.map(|booted| booted.to_string()),
+        now: facts.now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        synchronized: synchronised,
+        time_zone: zone.clone(),
+    };
     let shown = facts.now.strftime("%Y-%m-%d %H:%M:%S %:z");
     let wrong = match booted {
         _ if !(EARLIEST..LATEST).contains(&now.as_second()) => Some("is not a plausible time"),
@@ -79,12 +79,12 @@ pub(super) fn container(facts: &Facts) -> Finding {
         // If the kernel does not report the namespace, the markers of container engines are the only hint.
         PidLookup::Unknown => around.engines.is_empty(),
     };
-    let details = json!({
-        "pid_namespace": around.pid_namespace,
-        "engines": around.engines,
-        "driver_pids": setting.value.as_str(),
-        "pids_looked_up": is_looked_up,
-    });
+    let details = Details::Container {
+        driver_pids: setting.value.as_str(),
+        engines: around.engines.clone(),
+        pid_namespace: around.pid_namespace,
+        pids_looked_up: is_looked_up,
+    };
     let place = match (around.engines.as_slice(), around.pid_namespace) {
         ([], PidNamespace::Host) => "none".to_owned(),
         ([], PidNamespace::Own) => "own PID namespace".to_owned(),
@@ -123,7 +123,11 @@ pub(super) fn hidepid(facts: &Facts) -> Finding {
     let level = facts.hiding.map(|hiding| hiding.level);
     let gid = facts.hiding.and_then(|hiding| hiding.gid);
     let word = level.map(HideLevel::as_str);
-    let details = json!({ "hidepid": word, "gid": gid, "cap_sys_ptrace": sees_everyone });
+    let details = Details::Hidepid {
+        cap_sys_ptrace: *sees_everyone,
+        gid,
+        hidepid: word,
+    };
     let (Some(level), Some(word)) = (level, word) else {
         return Status::Skipped.finding("the mount options of /proc are not known", details);
     };
@@ -150,10 +154,15 @@ pub(super) fn hidepid(facts: &Facts) -> Finding {
 pub(super) fn collectors(facts: &Facts) -> Finding {
     let Some(running) = &facts.collectors else {
         let summary = "the search through the processes timed out";
-        return Status::Skipped.finding(summary, json!({ "running": null }));
+        return Status::Skipped.finding(summary, Details::Collectors { running: None });
     };
-    let row = |one: &Running| json!({ "name": one.name, "pid": one.pid.0 });
-    let details = json!({ "running": running.iter().map(row).collect::<Vec<_>>() });
+    let row = |one: &Running| Collector {
+        name: one.name,
+        pid: one.pid.0,
+    };
+    let details = Details::Collectors {
+        running: Some(running.iter().map(row).collect()),
+    };
     let named = |one: &Running| format!("{} (pid {})", one.name, one.pid);
     let summary = match running.is_empty() {
         true => "none".to_owned(),
@@ -178,7 +187,9 @@ pub(super) fn collectors(facts: &Facts) -> Finding {
 pub(super) fn config(facts: &Facts) -> Finding {
     let problems = facts.known.configuration.iter().map(|one| sanitize(one));
     let problems: Vec<String> = problems.collect();
-    let details = json!({ "problems": problems });
+    let details = Details::Config {
+        problems: problems.clone(),
+    };
     let Some(first) = problems.first() else {
         return Status::Ok.finding("no problems", details);
     };

@@ -1,13 +1,18 @@
 //! Checks of the link to a board: whether its secret is protected, and whether the board responds. No secret is shown.
 
 use gua_model::text::sanitize;
-use serde_json::json;
 
 use super::check::{Finding, Status};
+use super::details::Details;
 use super::facts::{Answer, Enrolled, Facts, Fault, Link};
 
 pub(super) fn board_link(facts: &Facts) -> Finding {
-    let details = |answer: Option<&str>| json!({ "board": null, "answer": answer, "secret_is_private": null, "is_encrypted": null });
+    let details = |answer| Details::BoardLink {
+        answer,
+        board: None,
+        is_encrypted: None,
+        secret_is_private: None,
+    };
     match &facts.known.link {
         Link::NotEnrolled => {
             Status::Ok.finding("not enrolled; nothing is sent to a board", details(None))
@@ -66,12 +71,12 @@ fn enrolment(enrolled: &Enrolled) -> Finding {
         sentences.push("the secret crosses the network unencrypted".to_owned());
         advice.push("Use https for the board.".to_owned());
     }
-    let details = json!({
-        "board": named,
-        "answer": word,
-        "secret_is_private": is_private,
-        "is_encrypted": !enrolled.is_exposed,
-    });
+    let details = Details::BoardLink {
+        answer: Some(word),
+        board: Some(named),
+        is_encrypted: Some(!enrolled.is_exposed),
+        secret_is_private: is_private,
+    };
     Finding::advised(sentences.join("; "), details, advice)
 }
 

@@ -6,9 +6,9 @@ use crate::host::disk::{Entry, Parent, Room};
 use crate::host::mount::Mount;
 use gua_model::Bytes;
 use gua_model::text::sanitize;
-use serde_json::json;
 
 use super::check::{Finding, Status, size};
+use super::details::Details;
 use super::facts::{Choice, Facts, HistoryKind};
 
 const TOO_LITTLE: Bytes = Bytes::from_mb(50);
@@ -30,20 +30,23 @@ fn collectors_path(facts: &Facts) -> Finding {
     let (path, choice) = (&facts.known.db, facts.known.choice);
     let late = "the file system did not respond in time";
     let spot = facts.spot.as_ref();
-    let details = json!({
-        "path": path.to_string_lossy(),
-        "is_default": choice == Choice::Default,
-        "exists": spot.map(|spot| spot.entry != Entry::Absent),
-        "is_file": spot.map(|spot| matches!(spot.entry, Entry::File { .. })),
-        "parent_exists": spot.map(|spot| spot.parent != Parent::Missing),
-        "parent_writable": spot.map(|spot| spot.parent == Parent::Writable),
-        "size_bytes": match spot.map(|spot| &spot.entry) { Some(Entry::File { size }) => Some(size.0), _ => None },
-        "error": match spot.map(|spot| &spot.entry) {
-            None => Some(late),
-            Some(Entry::Unreadable(error)) => Some(error.as_str()),
+    let details = Details::DefaultDb {
+        error: match spot.map(|spot| &spot.entry) {
+            None => Some(late.to_owned()),
+            Some(Entry::Unreadable(error)) => Some(error.clone()),
             Some(_) => None,
         },
-    });
+        exists: spot.map(|spot| spot.entry != Entry::Absent),
+        is_default: choice == Choice::Default,
+        is_file: spot.map(|spot| matches!(spot.entry, Entry::File { .. })),
+        parent_exists: spot.map(|spot| spot.parent != Parent::Missing),
+        parent_writable: spot.map(|spot| spot.parent == Parent::Writable),
+        path: path.to_string_lossy().into_owned(),
+        size_bytes: match spot.map(|spot| &spot.entry) {
+            Some(Entry::File { size }) => Some(size.0),
+            _ => None,
+        },
+    };
     let Some(spot) = spot else {
         return Status::Warning
             .finding(late, details)
@@ -139,15 +142,15 @@ fn in_the_way(path: &Path, room: &Room) -> Option<String> {
 pub(super) fn disk_space(facts: &Facts) -> Finding {
     let mount = facts.mount.as_ref();
     let room = facts.spot.as_ref().and_then(|spot| spot.room.as_ref());
-    let details = json!({
-        "directory": room.map(|room| room.directory.to_string_lossy()),
-        "free_bytes": room.map(|room| room.free.0),
-        "total_bytes": room.map(|room| room.total.0),
-        "free_inodes": room.and_then(|room| room.free_inodes),
-        "file_system": mount.map(|mount| mount.kind.as_str()),
-        "is_network": mount.map(Mount::is_network),
-        "is_read_only": room.map(|room| room.is_read_only),
-    });
+    let details = Details::DiskSpace {
+        directory: room.map(|room| room.directory.to_string_lossy().into_owned()),
+        file_system: mount.map(|mount| mount.kind.clone()),
+        free_bytes: room.map(|room| room.free.0),
+        free_inodes: room.and_then(|room| room.free_inodes),
+        is_network: mount.map(Mount::is_network),
+        is_read_only: room.map(|room| room.is_read_only),
+        total_bytes: room.map(|room| room.total.0),
+    };
     let (mut status, mut summary, advice) = match room {
         Some(room) if !mount.is_some_and(Mount::is_virtual) => judge(room),
         _ => (Status::Skipped, "not known".to_owned(), None),

@@ -240,5 +240,10 @@ pub(super) fn assert_check(check: &Finding, status: Status, summary: &str, advic
             "{said}\nshould begin with\n{expected}"
         );
     }
-    assert!(check.details.is_object());
+    assert!(json(check).is_object());
+}
+
+/// The details as JSON.
+pub(super) fn json(check: &Finding) -> serde_json::Value {
+    serde_json::to_value(&check.details).unwrap()
 }

@@ -1,5 +1,6 @@
 //! The loaded NVIDIA kernel module. The NVML library must have the same version.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{HostRoot, after};
@@ -17,7 +18,7 @@ pub struct KernelModule {
 }
 
 /// NVIDIA's two kernel modules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
     Open,

@@ -4,6 +4,7 @@
 //! process, so a PID is looked up only where [`pid_lookup`] allows it.
 
 use gua_model::DriverPids;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HostRoot;
@@ -12,7 +13,7 @@ use super::HostRoot;
 const FIRST: u32 = 0xEFFF_FFFC;
 
 /// The PID namespace of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PidNamespace {
     /// The host's: the kernel's initial namespace.

@@ -6,7 +6,9 @@ use crate::host::device::Devices;
 use gua_model::{Missing, Problem};
 
 use super::*;
-use crate::doctor::fixture::{VERSION, assert_check, gpu, healthy, instance, listing, sample};
+use crate::doctor::fixture::{
+    VERSION, assert_check, gpu, healthy, instance, json, listing, sample,
+};
 use crate::doctor::smi::Run;
 
 fn check(
@@ -166,8 +168,7 @@ fn the_details_of_nvidia_smi_have_the_keys_that_scripts_know() {
             smi: answer,
             ..healthy()
         };
-        nvidia_smi(&facts)
-            .details
+        json(&nvidia_smi(&facts))
             .as_object()
             .unwrap()
             .keys()
@@ -247,8 +248,8 @@ fn check_fault(
     };
     let check = nvml(&facts);
     let details = (
-        check.details["loadable"].as_bool(),
-        check.details["initialized"].as_bool(),
+        json(&check)["loadable"].as_bool(),
+        json(&check)["initialized"].as_bool(),
     );
     assert_eq!(
         (check.status, details),
@@ -258,7 +259,7 @@ fn check_fault(
     assert!(check.summary.starts_with(summary), "{}", check.summary);
     let full = check.summary.clone();
     assert_check(&check, Status::Error, &full, &[&format!("blocker: {fix}")]);
-    assert!(check.details["error"].is_string());
+    assert!(json(&check)["error"].is_string());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::host::disk::Spot;
 
 use super::*;
-use crate::doctor::fixture::{assert_check, healthy, mount, room};
+use crate::doctor::fixture::{assert_check, healthy, json, mount, room};
 
 fn check_path(
     choice: Choice,
@@ -195,8 +195,7 @@ fn the_details_of_the_path_have_the_keys_that_scripts_know() {
     ];
     let mut facts = healthy();
     assert_eq!(
-        default_db(&facts)
-            .details
+        json(&default_db(&facts))
             .as_object()
             .unwrap()
             .keys()
@@ -205,8 +204,7 @@ fn the_details_of_the_path_have_the_keys_that_scripts_know() {
     );
     facts.spot = None;
     assert_eq!(
-        default_db(&facts)
-            .details
+        json(&default_db(&facts))
             .as_object()
             .unwrap()
             .keys()
