@@ -56,7 +56,7 @@ impl ImportedCoverage {
         let given = i64::try_from(interval.0).unwrap_or(i64::MAX);
         let gaps = self.gaps.iter();
         let gaps = gaps.map(|(last, _, to)| (*last, last.saturating_add(given), *to));
-        let is_gap = |(_, from, to): &(i64, i64, i64)| *to > from.saturating_add(given / 2);
+        let is_gap = |(_, from, to): &(i64, i64, i64)| *to > from.saturating_add(slack(given));
         let mut all = Self {
             first_interval: given,
             interval: given,
