@@ -111,8 +111,7 @@ impl Lines {
 }
 
 fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
-    let mut tables = What::ALL.into_iter();
-    let what = tables.find(|what| what.as_str() == wanted.what);
+    let what = What::from_word(&wanted.what);
     let what = what.ok_or_else(|| Failure::usage(format!("no table {}", wanted.what)));
     let words = Words {
         since: wanted.since,

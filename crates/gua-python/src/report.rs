@@ -47,8 +47,8 @@ pub(crate) fn report(py: Python<'_>, words: Request) -> PyResult<String> {
 impl Request {
     fn read(self) -> Result<(Words, Loaded), Failure> {
         let by = self.by.as_deref().map(|name| {
-            let by = By::ALL.into_iter().find(|by| by.as_str() == name);
             let known = || By::ALL.map(By::as_str).join(", ");
+            let by = By::from_word(name);
             by.ok_or_else(|| Failure::usage(format!("by must be one of {}", known())))
         });
         let by = by.transpose()?;

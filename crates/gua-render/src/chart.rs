@@ -21,7 +21,6 @@ pub(crate) mod words;
 
 use gua_model::Tone;
 
-use crate::document::names;
 use crate::language::Label;
 pub use crate::language::Language;
 pub use bars::{HoursBars, HoursRow};
@@ -60,8 +59,9 @@ pub enum Theme {
     Dark,
 }
 
-names! {
+gua_model::words! {
     /// States that a chart distinguishes, in stacking order, with their names in keys and columns.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Shown {
         Active = "active",
         IdleHeld = "idle-held",

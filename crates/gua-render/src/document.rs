@@ -127,24 +127,6 @@ macro_rules! constructor {
     ($vis:vis $Name:ident, , $( $key:ident, )*) => {};
 }
 
-/// Declares an enum whose variants have names in documents and on the command line.
-macro_rules! names {
-    ($(#[$doc:meta])* pub enum $Name:ident { $( $(#[$variant_doc:meta])* $Variant:ident = $name:literal, )* }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        $(#[$doc])*
-        pub enum $Name { $( $(#[$variant_doc])* $Variant, )* }
-
-        impl $Name {
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$Variant),*];
-
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $( Self::$Variant => $name, )* }
-            }
-        }
-    };
-}
-
 macro_rules! title {
     ($key:ident) => {
         stringify!($key)
@@ -154,7 +136,7 @@ macro_rules! title {
     };
 }
 
-pub(crate) use {constructor, documents, names, rows, title};
+pub(crate) use {constructor, documents, rows, title};
 
 /// The cells of one row under these columns; without a row, nothing is known.
 pub fn cells<R>(columns: &[Column<R>], row: Option<&R>) -> Vec<Cell> {

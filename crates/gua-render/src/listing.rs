@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::row::Row;
-use crate::document::{cells, documents, headers, names, rows};
+use crate::document::{cells, documents, headers, rows};
 use crate::report::IdleTime;
 use crate::table::table;
 
@@ -26,8 +26,9 @@ pub const AVAILABLE: &str = "gua.available.v1";
 /// Format name of [`ClaimsDocument`].
 pub const CLAIMS: &str = "gua.claims.v1";
 
-names! {
+gua_model::words! {
     /// nvgpu's status of a GPU.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Status {
         /// The GPU is free by the rule of `gua available`, claims aside.
         Free = "free",

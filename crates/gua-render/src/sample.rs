@@ -9,8 +9,8 @@ use gua_model::sample::Slice;
 use gua_model::window::EDGES;
 use gua_model::{
     CountGraphics, Evidence, Gpu, Identity, Missing, Owner, OwnerKey, Percent, Place, Problem,
-    Process, ProcessKind, READINGS, Reading, RollUp, Sample, State, Thresholds, User, UtilWindow,
-    Verdict, classify,
+    Process, READINGS, Reading, RollUp, Sample, State, Thresholds, User, UtilWindow, Verdict,
+    classify,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -78,11 +78,7 @@ documents! {
     pub(crate) struct ProcessDocument from (process: &Process) {
         pid: u32 = process.pid.0,
         /// `compute`, `graphics` or `both`.
-        kind: &'static str = match process.kind {
-            ProcessKind::Compute => "compute",
-            ProcessKind::Graphics => "graphics",
-            ProcessKind::Both => "both",
-        },
+        kind: &'static str = process.kind.as_str(),
         memory_used_bytes: Option<u64> = process.memory.ok().map(|bytes| bytes.0),
         /// Null without a reason if the driver has no sample of the process, as for any idle process.
         sm_util_percent: Option<u8> = process.sm_util.ok().flatten().map(Percent::get),

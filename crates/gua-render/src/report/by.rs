@@ -9,10 +9,11 @@ use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use jiff::Timestamp;
 
 use super::labels;
-use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, names, rows};
+use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
 
-names! {
+gua_model::words! {
     /// Rows of the table, with the value of `--by`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum By {
         User = "user",
         Gpu = "gpu",

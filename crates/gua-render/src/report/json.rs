@@ -5,7 +5,7 @@ use gua_model::price::{Cost, Money};
 use gua_model::report::{
     BlockRow, Covered, GapRow, GpuStatus, Hold, Host, Note, Now, Refused, Report, SlotRow, Sums,
 };
-use gua_model::{CalendarUnit, Micros, RollUp, UtilSource};
+use gua_model::{Micros, RollUp};
 use jiff::Timestamp;
 
 use super::by::{GpuRow, IdleTime, StateRow, UserRow, gpu_rows, state_rows, user_rows};
@@ -175,7 +175,7 @@ documents! {
 
     struct Slots from (report: &Report) {
         /// `hour`, `day`, `week` or `month`.
-        unit: &'static str = unit(report.unit),
+        unit: &'static str = report.unit.as_str(),
         rows: Vec<Slot> = report.slots.iter().map(Slot::new).collect(),
     }
 
@@ -214,10 +214,7 @@ documents! {
         idle_held_hours: Option<Hours> = hold.idle_held.map(Hours::from),
         util_mean_percent: Option<Percent> = hold.util.map(|(util, _)| Percent(util)),
         /// Whose utilisation it is: `process` or `gpu`.
-        util_of: Option<&'static str> = hold.util.map(|(_, source)| match source {
-            UtilSource::Process => "process",
-            UtilSource::Gpu => "gpu",
-        }),
+        util_of: Option<&'static str> = hold.util.map(|(_, source)| source.as_str()),
         peak_memory_bytes: Option<u64> = hold.peak_memory.map(|memory| memory.0),
         samples: u64 = hold.samples,
         /// Whether another process held the GPU at some of its ticks.
@@ -296,16 +293,6 @@ fn week(report: &Report) -> Vec<Vec<Option<Share>>> {
     let days = report.heat.cells.iter();
     days.map(|day| day.iter().map(|cell| cell.share().map(Share)).collect())
         .collect()
-}
-
-/// The name of a calendar unit in documents.
-pub(super) fn unit(unit: CalendarUnit) -> &'static str {
-    match unit {
-        CalendarUnit::Hour => "hour",
-        CalendarUnit::Day => "day",
-        CalendarUnit::Week => "week",
-        CalendarUnit::Month => "month",
-    }
 }
 
 fn kind(note: &Note) -> &'static str {

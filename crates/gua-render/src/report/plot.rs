@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::figures;
 pub use super::figures::Whose;
-use super::json::unit;
 use super::{By, Page, labels, table};
 use crate::chart::{Frame, Language, Theme};
 use crate::document::{Rows, Window, documents, pretty};
@@ -233,7 +232,7 @@ documents! {
         user: Option<String> = page.report.person.clone(),
         window: Window = page.report.window.into(),
         /// `hour`, `day`, `week` or `month`.
-        slot: &'static str = unit(page.report.unit),
+        slot: &'static str = page.report.unit.as_str(),
     }
 }
 

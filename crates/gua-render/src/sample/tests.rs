@@ -6,7 +6,7 @@ use super::*;
 use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     BootId, Bytes, Celsius, Driver, GpuUuid, Megahertz, Millijoules, Milliwatts, Pid, ProcessKey,
-    StartTicks, Uid, Workload,
+    ProcessKind, StartTicks, Uid, Workload,
 };
 
 fn taken(gpus: Vec<Gpu>) -> Sample {
