@@ -13,7 +13,8 @@ pub enum Language {
 }
 
 impl Language {
-    pub(crate) fn pick<T>(self, english: T, korean: T) -> T {
+    /// Returns the first value for English, the second for Korean.
+    pub fn pick<T>(self, english: T, korean: T) -> T {
         match self {
             Language::English => english,
             Language::Korean => korean,

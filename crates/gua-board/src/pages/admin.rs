@@ -232,7 +232,7 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
                 label { (view.t(text::SCOPE))
                     select name="scope" {
                         @for scope in Scope::ALL {
-                            option value=(scope.as_str()) selected[scope == Scope::Read] { (view.t(scope_text(scope))) }
+                            option value=(scope.as_str()) selected[scope == Scope::Read] { (view.t(text::scope(scope))) }
                         }
                     }
                 }
@@ -243,14 +243,6 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
         }
     };
     Ok(page.show(&main))
-}
-
-fn scope_text(scope: Scope) -> Text {
-    match scope {
-        Scope::Screen => text::SCOPE_SCREEN,
-        Scope::Read => text::SCOPE_READ,
-        Scope::Write => text::SCOPE_WRITE,
-    }
 }
 
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
@@ -268,7 +260,7 @@ fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
             (view.table(None, &columns, &html! { @for token in tokens { tr {
                 th scope="row" { code { (token.prefix) "…" } }
                 td { (sanitize(&token.account_name)) }
-                td { (view.t(scope_text(token.scope))) }
+                td { (view.t(text::scope(token.scope))) }
                 td { (utc(token.created)) }
                 td { (until(view, token.expires)) }
                 td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&token.prefix]))) }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::admin::Page;
 use super::layout::{Tab, View};
 use super::text;
-use crate::api::{self, BoardFacts, Encryption, SettingsDocument};
+use crate::api::{self, BoardFacts, SettingsDocument};
 use crate::call::{Answer, Call};
 
 pub(crate) fn settings(call: &Call) -> Answer {
@@ -42,7 +42,7 @@ fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
             label { (view.t(text::NAMES_FROM))
                 select name="namesFrom" aria-describedby="names-rule" {
                     @for role in Role::ALL {
-                        option value=(role) selected[role == found.names_from] { (view.t(names_text(role))) }
+                        option value=(role) selected[role == found.names_from] { (view.t(text::names_from(role))) }
                     }
                 }
             }
@@ -54,22 +54,7 @@ fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
     }
 }
 
-fn names_text(least: Role) -> text::Text {
-    match least {
-        Role::Viewer => text::NAMES_ALL,
-        Role::Member => text::NAMES_MEMBERS,
-        Role::Admin => text::NAMES_ADMINS,
-        Role::Owner => text::NAMES_OWNERS,
-    }
-}
-
 fn facts(view: &View, board: &BoardFacts) -> Markup {
-    let encryption = match board.encryption {
-        Encryption::Certificate => text::TLS_FILES,
-        Encryption::SelfSigned => text::TLS_OWN,
-        Encryption::Proxy => text::TLS_PROXY,
-        Encryption::None => text::TLS_NONE,
-    };
     let none = view.t(text::NOT_SET);
     let join = match board.new_accounts {
         Some(role) => view.with(text::JOIN_AS, &[role.as_str()]),
@@ -80,7 +65,7 @@ fn facts(view: &View, board: &BoardFacts) -> Markup {
     let rows: [(text::Text, &str); 9] = [
         (text::URL, &board.url),
         (text::VERSION, board.version),
-        (text::ENCRYPTION, view.t(encryption)),
+        (text::ENCRYPTION, view.t(text::encryption(board.encryption))),
         (text::PIN, board.pin.as_deref().unwrap_or(none)),
         (
             text::PROXIES,

@@ -1,24 +1,20 @@
 //! All words of the pages in both languages. A text cannot exist in one language only.
 
+use gua_board_store::registry::{Role, Scope};
 use gua_model::{FaultKind, State};
 use gua_render::chart::Language;
 use gua_wire::live::ObstacleWord;
 
+use crate::api::Encryption;
 use crate::availability::Group;
 
-/// One text in both languages. `{0}`, `{1}` mark values.
+/// One text in both languages: English, then Korean. `{0}`, `{1}` mark values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Text {
-    english: &'static str,
-    korean: &'static str,
-}
+pub(crate) struct Text(&'static str, &'static str);
 
 impl Text {
     pub(crate) fn of(self, language: Language) -> &'static str {
-        match language {
-            Language::English => self.english,
-            Language::Korean => self.korean,
-        }
+        language.pick(self.0, self.1)
     }
 
     /// Returns the text with its values. A value is never searched for marks.
@@ -37,9 +33,22 @@ impl Text {
 
 macro_rules! texts {
     ($($name:ident: $english:literal, $korean:literal;)*) => {
-        $(pub(crate) const $name: Text = Text { english: $english, korean: $korean };)*
+        $(pub(crate) const $name: Text = Text($english, $korean);)*
         #[cfg(test)]
         const ALL: &[(&str, Text)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+/// Declares functions that return the text for a value of an enum.
+macro_rules! texts_of {
+    ($($(#[$doc:meta])* $name:ident($Enum:ident) { $($value:ident: $english:literal, $korean:literal;)* })*) => { $(
+        $(#[$doc])*
+        pub(crate) fn $name(value: $Enum) -> Text {
+            match value { $($Enum::$value => Text($english, $korean),)* }
+        }
+    )*
+        #[cfg(test)]
+        const OF_VALUES: &[(&str, Text)] = &[$($((stringify!($value), Text($english, $korean))),*),*];
     };
 }
 
@@ -103,11 +112,6 @@ texts! {
     TELL_ME: "Tell me when a GPU is free", "GPU가 비면 알림";
     WAITING_FOR_FREE: "Waiting for a free GPU; stop", "빈 GPU를 기다리는 중, 중지";
     KEEP_OPEN: "Keep this page open.", "이 페이지를 열어 두세요.";
-    GROUP_FREE: "Free", "사용 가능";
-    GROUP_IDLE: "Idle-held", "유휴 점유";
-    GROUP_SOON: "Free soon", "곧 사용 가능";
-    GROUP_USED: "In use", "사용 중";
-    GROUP_UNUSABLE: "Unusable", "사용 불가";
     SOON: "A claim ends, or a use ended a moment ago.", "임시 예약이 곧 끝나거나 방금 사용이 끝났습니다.";
     FREE_IN: "claim ends in {0}", "{0} 뒤 임시 예약 종료";
     OTHERS: "{0} others", "기타 {0}개";
@@ -271,11 +275,8 @@ texts! {
     TOKENS_LEAD: "Programs use a token in place of a password. A token never allows more than its account's role.",
         "프로그램은 비밀번호 대신 토큰을 사용합니다. 토큰의 권한은 계정의 역할을 넘지 않습니다.";
     SCOPE: "Scope", "범위";
-    SCOPE_SCREEN: "wall screen, without names", "벽걸이 화면(이름 없음)";
     SCREEN_READY: "Open this link on the screen. It is shown only now. Anyone who has it can see the state of the GPUs, but no names.",
         "화면에서 이 링크를 여세요. 지금만 표시됩니다. 링크로는 이름 없이 상태만 보입니다.";
-    SCOPE_READ: "read", "읽기";
-    SCOPE_WRITE: "read and write", "읽기와 쓰기";
     DAYS: "Valid for (days)", "유효 기간(일)";
     WITHOUT_END: "Leave the days empty for a token that never expires. The link of a wall screen must expire.",
         "기간을 비우면 토큰이 만료되지 않습니다. 벽걸이 화면 링크에는 기간이 필요합니다.";
@@ -299,10 +300,6 @@ texts! {
     NAMES_FROM: "Names of people and processes are shown to", "사용자와 프로세스 이름 공개 범위";
     NAMES_RULE: "Wall screens never show names. A member's own page is visible to that member and to admins.",
         "벽걸이 화면에는 이름이 표시되지 않습니다. 구성원의 개인 페이지는 본인과 관리자만 볼 수 있습니다.";
-    NAMES_ALL: "everyone with an account", "계정이 있는 모든 사람";
-    NAMES_MEMBERS: "members, admins and owners", "구성원, 관리자, 소유자";
-    NAMES_ADMINS: "admins and owners", "관리자, 소유자";
-    NAMES_OWNERS: "owners", "소유자";
     SESSION_DAYS: "Log in again after (days)", "다시 로그인해야 하는 주기(일)";
     SESSION_RULE: "A shorter time also applies to people who are logged in now.",
         "기간을 줄이면 현재 로그인한 사용자에게도 적용됩니다.";
@@ -312,10 +309,6 @@ texts! {
         "gua board serve의 옵션이며 현황판을 다시 시작할 때 바꿀 수 있습니다.";
     URL: "URL", "URL";
     ENCRYPTION: "Encryption", "암호화";
-    TLS_FILES: "TLS with the certificate of --certificate", "TLS(--certificate 인증서)";
-    TLS_OWN: "TLS with a self-signed certificate, which servers pin", "TLS(서버가 고정하는 자체 서명 인증서)";
-    TLS_PROXY: "added by the proxy", "프록시가 추가";
-    TLS_NONE: "none: the board is on loopback", "없음(루프백 전용)";
     PIN: "Certificate fingerprint", "인증서 지문";
     PROXIES: "Trusted proxies", "신뢰하는 프록시";
     OIDC: "OpenID Connect provider", "OpenID Connect 제공자";
@@ -338,102 +331,83 @@ texts! {
     FAILED: "The request failed", "요청을 처리하지 못했습니다";
     BACK: "Back to the start page", "시작 페이지로";
     WRONG_PASSWORD: "the name or the password is wrong", "이름 또는 비밀번호가 틀렸습니다";
-
-    ACTIVE: "active", "활성";
-    STALLED: "stalled", "정체";
-    GHOST: "ghost", "유령";
-    IDLE_HELD: "idle-held", "유휴 점유";
-    ORPHAN_HELD: "orphan-held", "고아 점유";
-    HELD_UNKNOWN: "held-unknown", "점유(사용률 미상)";
-    TRULY_IDLE: "free", "비어 있음";
-    UNOBSERVED: "unobserved", "미관측";
-    WHY_ACTIVE: "Its utilisation is at or over the threshold.", "사용률이 기준 이상입니다.";
-    WHY_STALLED: "Its utilisation is high, but its power stays at the idle floor.", "사용률은 높지만 전력이 유휴 수준입니다.";
-    WHY_GHOST: "Its utilisation is high, but no process is on it.", "사용률은 높지만 프로세스가 없습니다.";
-    WHY_IDLE_HELD: "A process holds memory on it, and its utilisation is below the threshold.",
-        "프로세스가 메모리를 점유하지만 사용률이 기준보다 낮습니다.";
-    WHY_ORPHAN_HELD: "Memory is allocated to processes that no longer exist.", "이미 끝난 프로세스에 메모리가 할당되어 있습니다.";
-    WHY_HELD_UNKNOWN: "A process holds it, but the driver does not report its utilisation.",
-        "프로세스가 점유하지만 드라이버가 사용률을 제공하지 않습니다.";
-    WHY_TRULY_IDLE: "No process holds it.", "점유한 프로세스가 없습니다.";
-    WHY_UNOBSERVED: "It could not be read.", "읽을 수 없었습니다.";
-
-    DIVIDED: "it is divided into instances, which are listed instead", "인스턴스로 나뉘어 있어 인스턴스가 대신 표시됩니다";
-    UNSEEN: "it could not be observed", "관측할 수 없음";
-    HELD: "a process holds it", "프로세스가 점유 중";
-    BUSY: "it is busy", "작업 중";
-    MEMORY_USED: "too much of its memory is used", "메모리 사용량이 많음";
-    USED_RECENTLY: "it was in use a moment ago", "방금까지 사용됨";
-    CLAIMED: "it is claimed", "임시 예약됨";
-    UNHEALTHY: "it has a fault", "결함 있음";
-    AWAITED: "it is kept for a waiting request", "대기 요청을 위해 보류됨";
 }
 
-pub(crate) fn state(state: State) -> Text {
-    match state {
-        State::Active => ACTIVE,
-        State::Stalled => STALLED,
-        State::Ghost => GHOST,
-        State::IdleHeld => IDLE_HELD,
-        State::OrphanHeld => ORPHAN_HELD,
-        State::HeldUnknown => HELD_UNKNOWN,
-        State::TrulyIdle => TRULY_IDLE,
-        State::Unobserved => UNOBSERVED,
+texts_of! {
+    state(State) {
+        Active: "active", "활성";
+        Stalled: "stalled", "정체";
+        Ghost: "ghost", "유령";
+        IdleHeld: "idle-held", "유휴 점유";
+        OrphanHeld: "orphan-held", "고아 점유";
+        HeldUnknown: "held-unknown", "점유(사용률 미상)";
+        TrulyIdle: "free", "비어 있음";
+        Unobserved: "unobserved", "미관측";
     }
-}
-
-pub(crate) fn reason(state: State) -> Text {
-    match state {
-        State::Active => WHY_ACTIVE,
-        State::Stalled => WHY_STALLED,
-        State::Ghost => WHY_GHOST,
-        State::IdleHeld => WHY_IDLE_HELD,
-        State::OrphanHeld => WHY_ORPHAN_HELD,
-        State::HeldUnknown => WHY_HELD_UNKNOWN,
-        State::TrulyIdle => WHY_TRULY_IDLE,
-        State::Unobserved => WHY_UNOBSERVED,
+    /// Why a GPU is in a state.
+    reason(State) {
+        Active: "Its utilisation is at or over the threshold.", "사용률이 기준 이상입니다.";
+        Stalled: "Its utilisation is high, but its power stays at the idle floor.", "사용률은 높지만 전력이 유휴 수준입니다.";
+        Ghost: "Its utilisation is high, but no process is on it.", "사용률은 높지만 프로세스가 없습니다.";
+        IdleHeld: "A process holds memory on it, and its utilisation is below the threshold.",
+            "프로세스가 메모리를 점유하지만 사용률이 기준보다 낮습니다.";
+        OrphanHeld: "Memory is allocated to processes that no longer exist.", "이미 끝난 프로세스에 메모리가 할당되어 있습니다.";
+        HeldUnknown: "A process holds it, but the driver does not report its utilisation.",
+            "프로세스가 점유하지만 드라이버가 사용률을 제공하지 않습니다.";
+        TrulyIdle: "No process holds it.", "점유한 프로세스가 없습니다.";
+        Unobserved: "It could not be read.", "읽을 수 없었습니다.";
     }
-}
-
-pub(crate) fn group(group: Group) -> Text {
-    match group {
-        Group::Free => GROUP_FREE,
-        Group::IdleHeld => GROUP_IDLE,
-        Group::FreeSoon => GROUP_SOON,
-        Group::InUse => GROUP_USED,
-        Group::Unusable => GROUP_UNUSABLE,
+    group(Group) {
+        Free: "Free", "사용 가능";
+        IdleHeld: "Idle-held", "유휴 점유";
+        FreeSoon: "Free soon", "곧 사용 가능";
+        InUse: "In use", "사용 중";
+        Unusable: "Unusable", "사용 불가";
     }
-}
-
-pub(crate) fn obstacle(obstacle: ObstacleWord) -> Text {
-    match obstacle {
-        ObstacleWord::Divided => DIVIDED,
-        ObstacleWord::Unobserved => UNSEEN,
-        ObstacleWord::Held => HELD,
-        ObstacleWord::Busy => BUSY,
-        ObstacleWord::MemoryUsed => MEMORY_USED,
-        ObstacleWord::Unhealthy => UNHEALTHY,
-        ObstacleWord::UsedRecently => USED_RECENTLY,
-        ObstacleWord::Claimed => CLAIMED,
-        ObstacleWord::Awaited => AWAITED,
+    obstacle(ObstacleWord) {
+        Divided: "it is divided into instances, which are listed instead", "인스턴스로 나뉘어 있어 인스턴스가 대신 표시됩니다";
+        Unobserved: "it could not be observed", "관측할 수 없음";
+        Held: "a process holds it", "프로세스가 점유 중";
+        Busy: "it is busy", "작업 중";
+        MemoryUsed: "too much of its memory is used", "메모리 사용량이 많음";
+        Unhealthy: "it has a fault", "결함 있음";
+        UsedRecently: "it was in use a moment ago", "방금까지 사용됨";
+        Claimed: "it is claimed", "임시 예약됨";
+        Awaited: "it is kept for a waiting request", "대기 요청을 위해 보류됨";
+    }
+    scope(Scope) {
+        Screen: "wall screen, without names", "벽걸이 화면(이름 없음)";
+        Read: "read", "읽기";
+        Write: "read and write", "읽기와 쓰기";
+    }
+    /// Who sees names, if this is the least role that does.
+    names_from(Role) {
+        Viewer: "everyone with an account", "계정이 있는 모든 사람";
+        Member: "members, admins and owners", "구성원, 관리자, 소유자";
+        Admin: "admins and owners", "관리자, 소유자";
+        Owner: "owners", "소유자";
+    }
+    encryption(Encryption) {
+        Certificate: "TLS with the certificate of --certificate", "TLS(--certificate 인증서)";
+        SelfSigned: "TLS with a self-signed certificate, which servers pin", "TLS(서버가 고정하는 자체 서명 인증서)";
+        Proxy: "added by the proxy", "프록시가 추가";
+        None: "none: the board is on loopback", "없음(루프백 전용)";
     }
 }
 
 /// Returns a fault in words; gua-model has the English ones.
 pub(crate) fn health(health: FaultKind) -> Text {
-    Text {
-        english: health.in_words(),
-        korean: match health {
-            FaultKind::Lost => "드라이버가 GPU를 잃음",
-            FaultKind::Xid => "하드웨어의 Xid 오류",
-            FaultKind::UncorrectedErrors => "복구되지 않은 메모리 오류",
-            FaultKind::RemapFailed => "메모리 행 대체 실패",
-            FaultKind::RemapPending => "다음 리셋 때 메모리 행 대체 예정",
-            FaultKind::RetirementPending => "다음 재부팅 때 메모리 페이지 제외 예정",
-            FaultKind::Hot => "과열로 속도 저하",
-            FaultKind::SlowedDown => "하드웨어에 의한 속도 저하",
-        },
-    }
+    let korean = match health {
+        FaultKind::Lost => "드라이버가 GPU를 잃음",
+        FaultKind::Xid => "하드웨어의 Xid 오류",
+        FaultKind::UncorrectedErrors => "복구되지 않은 메모리 오류",
+        FaultKind::RemapFailed => "메모리 행 대체 실패",
+        FaultKind::RemapPending => "다음 리셋 때 메모리 행 대체 예정",
+        FaultKind::RetirementPending => "다음 재부팅 때 메모리 페이지 제외 예정",
+        FaultKind::Hot => "과열로 속도 저하",
+        FaultKind::SlowedDown => "하드웨어에 의한 속도 저하",
+    };
+    Text(health.in_words(), korean)
 }
 
 #[cfg(test)]
@@ -451,7 +425,7 @@ mod tests {
             found.sort();
             found
         };
-        for (name, text) in ALL {
+        for (name, text) in ALL.iter().chain(OF_VALUES) {
             let (english, korean) = (text.of(Language::English), text.of(Language::Korean));
             assert!(!english.is_empty() && !korean.is_empty(), "{name}");
             assert_eq!(marks(english), marks(korean), "{name}");
