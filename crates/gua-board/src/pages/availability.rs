@@ -5,7 +5,7 @@ use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::gpu::{Table, maintained};
+use super::gpu::{Table, host_path, maintained};
 use super::guide::guide;
 use super::layout::{Frame, Tab, View, age, encode, workspace_path};
 use super::text;
@@ -257,7 +257,7 @@ fn line(view: &View, caller: &MemberCaller, host: &HostLine) -> Markup {
     let name = sanitize(&host.host_name);
     html! {
         span.host {
-            a href=(format!("{}/hosts/{}", workspace_path(caller), encode(host.host.as_str()))) { (name) }
+            a href=(host_path(caller, &host.host)) { (name) }
             small {
                 (sanitize(&host.model))
                 @if let Some(maintenance) = &host.maintenance { " · " (maintained(view, maintenance)) }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use gua_board_store::HostId;
 use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
 use gua_model::{Bytes, Missing, State};
@@ -64,7 +65,7 @@ impl Table<'_> {
             tr {
                 th scope="row" {
                     @if self.has_host {
-                        a href=(host_path(self.caller, row)) { (sanitize(&row.host_name)) } " "
+                        a href=(host_path(self.caller, &row.host)) { (sanitize(&row.host_name)) } " "
                     }
                     a href=(path) { "#" (gpu.index) }
                     small { (sanitize(&model(gpu))) }
@@ -150,20 +151,13 @@ fn is_used(gpu: &LiveGpu) -> bool {
     !gpu.processes.is_empty() || gpu.claim.is_some()
 }
 
-pub(super) fn host_path(caller: &MemberCaller, row: &Row) -> String {
-    format!(
-        "{}/hosts/{}",
-        workspace_path(caller),
-        encode(row.host.as_str())
-    )
+pub(super) fn host_path(caller: &MemberCaller, host: &HostId) -> String {
+    format!("{}/hosts/{}", workspace_path(caller), encode(host.as_str()))
 }
 
 pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
-    format!(
-        "{}/gpus/{}",
-        host_path(caller, row),
-        encode(row.gpu.uuid.as_str())
-    )
+    let host = host_path(caller, &row.host);
+    format!("{host}/gpus/{}", encode(row.gpu.uuid.as_str()))
 }
 
 /// How long the state has lasted, and whether its start was seen.

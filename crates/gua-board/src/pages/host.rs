@@ -12,7 +12,7 @@ use super::availability::class;
 use super::gpu::{
     Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
 };
-use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
+use super::layout::{Frame, Tab, View, utc};
 use super::servers::lateness;
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via};
@@ -45,11 +45,7 @@ pub(super) fn content(
     let rows: Vec<&Row> = detail.gpus.iter().collect();
     let host = &detail.host.host;
     let name = sanitize(&host.display_name);
-    let path = format!(
-        "{}/hosts/{}",
-        workspace_path(caller),
-        encode(host.id.as_str())
-    );
+    let path = host_path(caller, &host.id);
     html! {
         h1 { (name) }
         div data-part="host" data-page=(path) {
@@ -90,7 +86,7 @@ fn facts(view: &View, caller: &MemberCaller, detail: &HostDetail, now: Timestamp
                 }
                 @if let Some(lateness) = lateness(host) { " " span.bad { (view.t(lateness)) } }
             }))
-            (fact(view.t(text::GROUP_FREE), &html! {
+            (fact(view.t(text::group(Group::Free)), &html! {
                 (view.with(text::FREE_OF, &[&host.free_gpus.to_string(), &host.gpus.to_string()]))
             }))
             (fact(view.t(text::AGENT), &html! { (version(&host.reported_version)) }))
@@ -162,7 +158,7 @@ pub(crate) fn gpu(call: &Call) -> Answer {
     let title = format!("{} #{}", sanitize(&row.host_name), row.gpu.index);
     let main = html! {
         h1 {
-            a href=(host_path(caller, row)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
+            a href=(host_path(caller, &row.host)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
             small { (sanitize(&model(&row.gpu))) }
         }
         div data-part="gpu" {

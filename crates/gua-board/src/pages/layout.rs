@@ -74,17 +74,11 @@ impl View {
     }
 
     fn code(&self) -> &'static str {
-        match self.language {
-            Language::English => "en",
-            Language::Korean => "ko",
-        }
+        self.language.pick("en", "ko")
     }
 
     fn other_code(&self) -> &'static str {
-        match self.language {
-            Language::English => "ko",
-            Language::Korean => "en",
-        }
+        self.language.pick("ko", "en")
     }
 
     fn other_language(&self) -> String {
@@ -108,6 +102,12 @@ impl View {
             headers.append(header::SET_COOKIE, cookie);
         }
         response
+    }
+
+    /// Answers with a page of one narrow section that nobody has to be logged in for.
+    pub(crate) fn narrow_page(&self, title: &str, inside: &Markup) -> Response {
+        let main = html! { section.narrow { h1 { (title) } (inside) } };
+        self.page(Frame::outside(title), &main)
     }
 
     fn document(&self, frame: Frame<'_>, main: &Markup) -> Markup {
@@ -395,14 +395,11 @@ pub(crate) fn problem(view: &View, status: StatusCode, detail: &str) -> Response
         _ => text::FAILED,
     };
     let title = view.t(heading);
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            p.say lang="en" { (sanitize(detail)) }
-            p { a href="/" { (view.t(text::BACK)) } }
-        }
+    let inside = html! {
+        p.say lang="en" { (sanitize(detail)) }
+        p { a href="/" { (view.t(text::BACK)) } }
     };
-    view.page(Frame::outside(title), &main)
+    view.narrow_page(title, &inside)
 }
 
 #[cfg(test)]

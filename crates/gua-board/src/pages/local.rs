@@ -1,6 +1,6 @@
 //! Pages that only `gua serve` has: this host with the table of nvgpu's master, the report and the people of this host.
 
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use gua_model::text::sanitize;
 use gua_wire::nvgpu::ClusterEntry;
@@ -162,14 +162,8 @@ pub(crate) fn person(call: &Call) -> Answer {
 
 fn document(page: String) -> Response {
     let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/html; charset=utf-8"),
-        ),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(DOCUMENT_POLICY),
-        ),
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, DOCUMENT_POLICY),
     ];
     (headers, page).into_response()
 }

@@ -7,7 +7,7 @@ use gua_board_store::SecretHash;
 use gua_model::text::sanitize;
 use maud::html;
 
-use super::layout::{Frame, Next, View, encode, see_other};
+use super::layout::{Next, View, encode, see_other};
 use super::text;
 use crate::api;
 use crate::call::{Answer, Call};
@@ -22,22 +22,19 @@ pub(crate) fn home(call: &Call) -> Answer {
         return Ok(see_other(&path, ()));
     }
     let title = view.t(text::WORKSPACES);
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            @if me.memberships.is_empty() { p.say { (view.t(text::NO_WORKSPACE)) } }
-            ul {
-                @for one in &me.memberships {
-                    @let name = one.workspace.settings.title.as_ref().unwrap_or(&one.workspace.name);
-                    li { a href=(format!("/w/{}", encode(&one.workspace.name))) { (sanitize(name)) } }
-                }
-            }
-            form method="post" action="/logout" {
-                button type="submit" { (view.t(text::LOG_OUT)) }
+    let inside = html! {
+        @if me.memberships.is_empty() { p.say { (view.t(text::NO_WORKSPACE)) } }
+        ul {
+            @for one in &me.memberships {
+                @let name = one.workspace.settings.title.as_ref().unwrap_or(&one.workspace.name);
+                li { a href=(format!("/w/{}", encode(&one.workspace.name))) { (sanitize(name)) } }
             }
         }
+        form method="post" action="/logout" {
+            button type="submit" { (view.t(text::LOG_OUT)) }
+        }
     };
-    Ok(view.page(Frame::outside(title), &main))
+    Ok(view.narrow_page(title, &inside))
 }
 
 pub(crate) fn log_in_form(call: &Call) -> Answer {
@@ -52,19 +49,16 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
         true => here,
         false => format!("/login?next={}", encode(&here)),
     };
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            @if let Some(message) = message { p.note role="status" { (message) } }
-            form.stack method="post" action=(action) {
-                label { (view.t(text::NAME)) input name="name" autocomplete="username" required autofocus; }
-                label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="current-password" required; }
-                button type="submit" { (title) }
-            }
-            @if view.sign_on.is_some() { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
+    let inside = html! {
+        @if let Some(message) = message { p.note role="status" { (message) } }
+        form.stack method="post" action=(action) {
+            label { (view.t(text::NAME)) input name="name" autocomplete="username" required autofocus; }
+            label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="current-password" required; }
+            button type="submit" { (title) }
         }
+        @if view.sign_on.is_some() { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
     };
-    view.page(Frame::outside(title), &main)
+    view.narrow_page(title, &inside)
 }
 
 pub(crate) async fn log_in(call: Call) -> Answer {
@@ -84,45 +78,39 @@ pub(crate) fn enter_demo(call: &Call) -> Answer {
 pub(crate) fn join_form(call: &Call) -> Answer {
     let view = call.view();
     let title = view.t(text::JOIN);
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            p.say { (view.t(text::JOIN_LEAD)) }
-            form.stack method="post" action="/join" {
-                label { (view.t(text::LINK)) input name="link" autocomplete="off" required aria-describedby="link-rule"; }
-                small id="link-rule" { (view.t(text::LINK_RULE)) }
-                label { (view.t(text::NAME)) input name="name" autocomplete="username" maxlength="100" required; }
-                label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required aria-describedby="password-rule"; }
-                small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
-                button type="submit" { (view.t(text::CREATE)) }
-            }
-            @if view.sign_on.is_some() {
-                form.stack method="post" action="/oidc/join" {
-                    label { (view.t(text::LINK)) input name="link" autocomplete="off" required; }
-                    button type="submit" { (view.t(text::SIGN_ON)) }
-                }
+    let inside = html! {
+        p.say { (view.t(text::JOIN_LEAD)) }
+        form.stack method="post" action="/join" {
+            label { (view.t(text::LINK)) input name="link" autocomplete="off" required aria-describedby="link-rule"; }
+            small id="link-rule" { (view.t(text::LINK_RULE)) }
+            label { (view.t(text::NAME)) input name="name" autocomplete="username" maxlength="100" required; }
+            label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required aria-describedby="password-rule"; }
+            small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
+            button type="submit" { (view.t(text::CREATE)) }
+        }
+        @if view.sign_on.is_some() {
+            form.stack method="post" action="/oidc/join" {
+                label { (view.t(text::LINK)) input name="link" autocomplete="off" required; }
+                button type="submit" { (view.t(text::SIGN_ON)) }
             }
         }
     };
-    Ok(view.page(Frame::outside(title), &main))
+    Ok(view.narrow_page(title, &inside))
 }
 
 pub(crate) fn reset_form(call: &Call) -> Answer {
     let view = call.view();
     let title = view.t(text::RESET_PASSWORD);
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            form.stack method="post" action="/reset" {
-                label { (view.t(text::LINK)) input name="link" autocomplete="off" required aria-describedby="link-rule"; }
-                small id="link-rule" { (view.t(text::LINK_RULE)) }
-                label { (view.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required aria-describedby="password-rule"; }
-                small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
-                button type="submit" { (title) }
-            }
+    let inside = html! {
+        form.stack method="post" action="/reset" {
+            label { (view.t(text::LINK)) input name="link" autocomplete="off" required aria-describedby="link-rule"; }
+            small id="link-rule" { (view.t(text::LINK_RULE)) }
+            label { (view.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required aria-describedby="password-rule"; }
+            small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
+            button type="submit" { (title) }
         }
     };
-    Ok(view.page(Frame::outside(title), &main))
+    Ok(view.narrow_page(title, &inside))
 }
 
 pub(crate) async fn reset(call: Call) -> Answer {

@@ -8,7 +8,7 @@ use maud::html;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::layout::{Frame, Next, see_other};
+use super::layout::{Next, see_other};
 use super::text;
 use crate::access::{admit_person, cookie};
 use crate::api::{self, link_hash, secret_cookie};
@@ -77,13 +77,10 @@ pub(crate) fn join_by_sign_on(call: &Call) -> Answer {
     let (state, url) = begin(call, wanted)?;
     let view = call.view();
     let title = view.t(text::JOIN);
-    let main = html! {
-        section.narrow {
-            h1 { (title) }
-            p { a.button href=(url) { (view.t(text::CONTINUE_SIGN_ON)) } }
-        }
+    let inside = html! {
+        p { a.button href=(url) { (view.t(text::CONTINUE_SIGN_ON)) } }
     };
-    let mut response = view.page(Frame::outside(title), &main);
+    let mut response = view.narrow_page(title, &inside);
     set_state(&call.app, &mut response, Some(&state));
     Ok(response)
 }
