@@ -75,24 +75,13 @@ impl Me {
     }
 }
 
-/// A signal that can be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    Terminate,
-    Interrupt,
-    Kill,
-}
-
-impl Signal {
-    pub(crate) const ALL: [Signal; 3] = [Signal::Terminate, Signal::Interrupt, Signal::Kill];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Signal::Terminate => "TERM",
-            Signal::Interrupt => "INT",
-            Signal::Kill => "KILL",
-        }
+gua_model::words! {
+    /// A signal that can be sent.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Signal {
+        Terminate = "TERM",
+        Interrupt = "INT",
+        Kill = "KILL",
     }
 }
 

@@ -8,26 +8,27 @@ const GAP: char = ' ';
 
 /// Draws shares from 0 to 1 in `rows` lines, the top one first. `None` is a gap.
 pub(crate) fn spark(values: &[Option<f64>], rows: usize) -> Vec<String> {
-    let steps = rows * LEVELS.len();
-    let level = |value: f64| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a few dozen steps, held between zero and their number"
-        )]
-        let level = (value.clamp(0.0, 1.0) * (steps - 1) as f64).round() as usize;
-        level + 1
-    };
+    let highest = (rows * LEVELS.len()).saturating_sub(1);
     (0..rows)
         .rev()
         .map(|row| {
             values
                 .iter()
-                .map(|value| value.map_or(GAP, |value| block(level(value), row)))
+                .map(|value| value.map_or(GAP, |value| block(part(value, highest) + 1, row)))
                 .collect()
         })
         .collect()
+}
+
+/// Returns the part of `whole` that a share from 0 to 1 is, rounded.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a few hundred steps, held between zero and their number"
+)]
+fn part(share: f64, whole: usize) -> usize {
+    (share.clamp(0.0, 1.0) * whole as f64).round() as usize
 }
 
 /// Returns the character that a column of this height shows in a row, counted from below.
@@ -41,13 +42,7 @@ fn block(height: usize, row: usize) -> char {
 /// Draws a bar of `room` columns, filled by eighths of a column.
 pub(crate) fn bar(share: f64, room: usize) -> String {
     const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a few hundred eighths, held between zero and their number"
-    )]
-    let eighths = (share.clamp(0.0, 1.0) * (room * 8) as f64).round() as usize;
+    let eighths = part(share, room * 8);
     let mut bar = "█".repeat(eighths / 8);
     if eighths < room * 8 {
         bar.push(PARTS[eighths % 8]);
