@@ -50,28 +50,18 @@ pub struct Hiding {
     pub gid: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HideLevel {
-    /// All processes are visible.
-    Off,
-    /// Other users' processes are listed, but cannot be inspected.
-    NoAccess,
-    /// Other users' processes are not listed.
-    Invisible,
-    /// Only processes that the user may trace are listed, whatever the group.
-    Ptraceable,
-}
-
-impl HideLevel {
-    /// Returns the kernel's name of this level.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HideLevel::Off => "off",
-            HideLevel::NoAccess => "noaccess",
-            HideLevel::Invisible => "invisible",
-            HideLevel::Ptraceable => "ptraceable",
-        }
+gua_model::words! {
+    /// What is hidden, with the kernel's name of this level.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HideLevel {
+        /// All processes are visible.
+        Off = "off",
+        /// Other users' processes are listed, but cannot be inspected.
+        NoAccess = "noaccess",
+        /// Other users' processes are not listed.
+        Invisible = "invisible",
+        /// Only processes that the user may trace are listed, whatever the group.
+        Ptraceable = "ptraceable",
     }
 }
 
