@@ -36,21 +36,6 @@ pub trait Registry:
 {
 }
 
-impl<T> Registry for T where
-    T: Revision
-        + Workspaces
-        + Accounts
-        + Tokens
-        + Links
-        + People
-        + Hosts
-        + Audit
-        + Debug
-        + Send
-        + Sync
-{
-}
-
 /// The state of the registry as a number.
 pub trait Revision {
     /// Returns a number that changes whenever a credential or a role was changed or revoked. Caches compare it.

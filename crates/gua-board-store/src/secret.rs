@@ -8,36 +8,24 @@ use std::fmt;
 use rusqlite::types::{ToSql, ToSqlOutput};
 use sha2::{Digest as _, Sha256};
 
-/// Purpose of a secret. Its prefix says what a leaked text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Enrols hosts.
-    Enrolment,
-    /// Authenticates the agent of one host.
-    Agent,
-    /// Authenticates a program that uses the API.
-    Api,
-    /// Opens the page of a wall screen.
-    Screen,
-    /// Identifies a browser session.
-    Session,
-    /// Proves a user name on a host.
-    NameCode,
-    /// Part of a link that works once: set-up, invitation, password reset.
-    Link,
-}
-
-impl Kind {
-    fn prefix(self) -> &'static str {
-        match self {
-            Kind::Enrolment => "gua_enroll_",
-            Kind::Agent => "gua_agent_",
-            Kind::Api => "gua_api_",
-            Kind::Screen => "gua_screen_",
-            Kind::Session => "gua_session_",
-            Kind::NameCode => "gua_name_",
-            Kind::Link => "gua_link_",
-        }
+gua_model::words! {
+    /// Purpose of a secret, and the prefix that says what a leaked text is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// Enrols hosts.
+        Enrolment = "gua_enroll_",
+        /// Authenticates the agent of one host.
+        Agent = "gua_agent_",
+        /// Authenticates a program that uses the API.
+        Api = "gua_api_",
+        /// Opens the page of a wall screen.
+        Screen = "gua_screen_",
+        /// Identifies a browser session.
+        Session = "gua_session_",
+        /// Proves a user name on a host.
+        NameCode = "gua_name_",
+        /// Part of a link that works once: set-up, invitation, password reset.
+        Link = "gua_link_",
     }
 }
 
@@ -55,7 +43,7 @@ impl Secret {
     #[must_use]
     pub fn generate(kind: Kind) -> Self {
         let text = data_encoding::BASE64URL_NOPAD.encode(&random::<32>());
-        let text = format!("{}{text}", kind.prefix());
+        let text = format!("{}{text}", kind.as_str());
         Self { kind, text }
     }
 
@@ -63,7 +51,7 @@ impl Secret {
     #[must_use]
     pub fn preset(kind: Kind, text: &str) -> Option<Self> {
         let text = text.trim().to_owned();
-        let rest = text.strip_prefix(kind.prefix())?;
+        let rest = text.strip_prefix(kind.as_str())?;
         let is_safe =
             rest.len() >= PRESET_LENGTH && rest.bytes().all(|byte| byte.is_ascii_graphic());
         is_safe.then_some(Self { kind, text })
@@ -83,7 +71,7 @@ impl Secret {
     /// Beginning of the secret, by which people tell secrets apart. It has too few characters to guess the rest.
     #[must_use]
     pub fn prefix(&self) -> String {
-        let shown = self.kind.prefix().len() + 4;
+        let shown = self.kind.as_str().len() + 4;
         self.text.chars().take(shown).collect()
     }
 }

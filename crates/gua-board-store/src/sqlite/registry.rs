@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Transaction};
 
 use super::SqliteStore;
 use crate::error::{Result, StoreError};
-use crate::registry::{Change, Revision};
+use crate::registry::{Change, Registry, Revision};
 
 pub(super) use workspaces::add_first as add_first_workspace;
 
@@ -31,6 +31,8 @@ impl<'w> Deref for Work<'w> {
         self.transaction
     }
 }
+
+impl Registry for SqliteStore {}
 
 impl Revision for SqliteStore {
     fn revision(&self) -> Result<u64> {
