@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 
 const PREFIX: &str = "sha256:";
@@ -31,26 +32,15 @@ impl FromStr for Pin {
     /// Accepts both cases, and the colons that openssl prints between bytes.
     fn from_str(text: &str) -> Result<Self, PinError> {
         let digits = text.trim().strip_prefix(PREFIX).ok_or(PinError)?;
-        let digits: Vec<u8> = digits
-            .chars()
-            .filter(|digit| *digit != ':')
-            .map(|digit| digit.to_digit(16).and_then(|digit| digit.try_into().ok()))
-            .collect::<Option<_>>()
-            .ok_or(PinError)?;
-        let bytes: Vec<u8> = digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect();
-        let is_whole = digits.len().is_multiple_of(2);
-        let bytes = bytes.try_into().ok().filter(|_| is_whole);
-        bytes.map(Self).ok_or(PinError)
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.replace(':', "").as_bytes());
+        let bytes = bytes.map_err(|_| PinError)?;
+        bytes.try_into().map(Self).map_err(|_| PinError)
     }
 }
 
 impl fmt::Display for Pin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(PREFIX)?;
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        write!(out, "{PREFIX}{}", HEXLOWER.encode(&self.0))
     }
 }
 

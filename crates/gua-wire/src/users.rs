@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -66,8 +67,7 @@ impl Salt {
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
         code.update(name.as_bytes());
         let digest = code.finalize().into_bytes();
-        let digits = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
-        format!("user-{}", digits.collect::<String>())
+        format!("user-{}", HEXLOWER.encode(&digest[..8]))
     }
 }
 
