@@ -175,12 +175,30 @@ mod tests {
 
     #[test]
     fn the_service_of_the_timer_has_a_low_exposure() {
-        for host in hosts() {
+        let check = |host: &HostFacts, program: &str, db: Option<&str>| {
             let facts = Facts {
-                host,
+                program: program.into(),
+                db: db.map(PathBuf::from),
+                host: host.clone(),
                 ..facts(Scope::System, true, 5)
             };
-            check_exposure(SERVICE, &service(&facts), MOST_EXPOSED);
+            let unit = service(&facts);
+            let shows_home = [Some(program), db]
+                .iter()
+                .flatten()
+                .any(|path| !path.starts_with("/bin"));
+            let home = if shows_home { "tmpfs" } else { "yes" };
+            assert!(unit.contains(&format!("\nProtectHome={home}\n")), "{unit}");
+            check_exposure(SERVICE, &unit, MOST_EXPOSED);
+        };
+        for host in hosts() {
+            check(&host, "/bin/true", None);
+        }
+        let widest = hosts().last().unwrap();
+        for program in ["/bin/true", "/root/bin/true"] {
+            for db in [None, Some("/home/100% gpu/gua.db")] {
+                check(&widest, program, db);
+            }
         }
     }
 

@@ -292,6 +292,67 @@ mod tests {
         }
     }
 
+    /// Exposure in tenths of all combinations: a port that needs a capability, files in home directories, who may query the
+    /// history, and where it is.
+    #[test]
+    fn the_servers_have_a_low_exposure() {
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+        let options: [Vec<String>; 4] = [
+            Vec::new(),
+            words(&["--token-file", "/etc/gua/token"]),
+            words(&["--certificate", "/root/cert.pem", "--key=/root/key.pem"]),
+            words(&[
+                "--token-file",
+                "/home/ada/100% token",
+                "--listen",
+                "0.0.0.0:443",
+            ]),
+        ];
+        let asks = |hidden: &str, readers| {
+            Some(Asks {
+                hidden: hidden.into(),
+                readers,
+            })
+        };
+        let mut asked = vec![None];
+        for hidden in ["/var/lib/gua", "/home/100% gpu"] {
+            let readers = [
+                Readers::Everyone,
+                Readers::Group("root".to_owned()),
+                Readers::Root,
+            ];
+            asked.extend(readers.map(|readers| asks(hidden, readers)));
+        }
+        for server in [WebServer::Host, WebServer::Board] {
+            for program in ["/bin/true", "/root/bin/gua", "/home/ada/bin/gua"] {
+                for options in &options {
+                    for port in [8080, 443] {
+                        let has_home = program != "/bin/true"
+                            || named_files(options)
+                                .iter()
+                                .any(|file| !file.starts_with("/etc"));
+                        for asks in asked.iter().take(match server {
+                            WebServer::Host => asked.len(),
+                            WebServer::Board => 1,
+                        }) {
+                            let unit = text(&Facts {
+                                server,
+                                program: program.into(),
+                                options,
+                                port,
+                                asks: asks.clone(),
+                            });
+                            let home = if has_home { "read-only" } else { "yes" };
+                            let home = format!("\nProtectHome={home}\n");
+                            assert!(unit.contains(&home), "{home}{unit}");
+                            check_exposure(server.unit(), &unit, MOST_EXPOSED);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_unit_of_nvgpu_is_an_alias_of_the_pages_of_one_host() {
         let facts = |server| Facts {
