@@ -6,11 +6,12 @@ use std::time::Duration;
 use gua_model::sample::ThrottleReasons;
 use gua_model::since::Since;
 use gua_model::{
-    BootId, Bytes, Celsius, Driver, Gpu, Identity, Megahertz, Milliwatts, Percent, Pid,
-    ProcessKind, StartTicks, Thresholds, Uid, User, Workload,
+    BootId, Bytes, Celsius, ContainerOwners, Driver, Gpu, Identity, Megahertz, Milliwatts, Percent,
+    Pid, ProcessKind, StartTicks, Thresholds, Uid, User, Workload,
 };
 use jiff::Timestamp;
 
+use super::super::ListDocument;
 use super::super::row::{Terms, rows};
 use super::*;
 
@@ -151,6 +152,93 @@ fn eighty_columns_show_user_program_and_memory_of_each_process() {
     ] {
         for word in words {
             assert!(lines[line].contains(word), "{word} in {}", lines[line]);
+        }
+    }
+}
+
+#[test]
+fn the_job_pod_or_container_of_a_process_is_shown() {
+    const POD: &str = "8f6e2c1a-3c5d-4f7b-9a43-1d2e3f4a5b6c";
+    const CONTAINER: &str = "3f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f8";
+    let of = |pid: u32, workload: Workload| {
+        let mut process = process(pid, "ada", "python", 900);
+        let identity = process.identity.as_mut().unwrap();
+        // The processes of containers and jobs have no login.
+        identity.login = Ok(None);
+        identity.workload = workload;
+        process
+    };
+    let pod = Workload {
+        pod: Some(POD.parse().unwrap()),
+        pod_name: Some("vision/train-0".to_owned()),
+        container: Some(CONTAINER.parse().unwrap()),
+        ..Workload::default()
+    };
+    let holders = vec![
+        of(
+            1,
+            Workload {
+                job: Some("4711".parse().unwrap()),
+                ..Workload::default()
+            },
+        ),
+        of(2, pod.clone()),
+        of(
+            3,
+            Workload {
+                containers: ContainerOwners::Uid,
+                ..pod
+            },
+        ),
+        of(
+            4,
+            Workload {
+                container: Some(CONTAINER.parse().unwrap()),
+                container_name: Some("web".to_owned()),
+                ..Workload::default()
+            },
+        ),
+    ];
+    let mut sample = laboratory();
+    sample.gpus = vec![gpu(0, 0, 4_000, holders)];
+    let shown = table(&sample, Some(200));
+    let users = [
+        "ada (job 4711)",
+        "pod:vision/train-0",
+        "ada (pod vision/train-0)",
+        "container:web",
+    ];
+    for (line, user) in shown.lines().skip(1).map(plain).zip(users) {
+        assert!(line.contains(user), "{user} in {line}");
+    }
+
+    let terms = Terms {
+        thresholds: Thresholds::default(),
+        ticks_per_second: TICKS,
+    };
+    let document = ListDocument::new(&sample, &rows(&sample, &terms, None), None, TICKS);
+    let json = serde_json::to_value(&document).unwrap();
+    let name = "vision/train-0";
+    for (place, [owner, source, job, pod, pod_name, container, container_name]) in [
+        ["ada", "job", "4711", "", "", "", ""],
+        ["pod:vision/train-0", "pod", "", POD, name, CONTAINER, ""],
+        ["ada", "process", "", POD, name, CONTAINER, ""],
+        ["container:web", "container", "", "", "", CONTAINER, "web"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let holder = &json["gpus"][0]["holders"][place];
+        for (key, value) in [
+            ("owner", owner),
+            ("owner_source", source),
+            ("job", job),
+            ("pod", pod),
+            ("pod_name", pod_name),
+            ("container", container),
+            ("container_name", container_name),
+        ] {
+            assert_eq!(holder[key].as_str().unwrap_or_default(), value, "{key}");
         }
     }
 }
