@@ -163,7 +163,13 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     let now = clock::now();
     let started = now - SignedDuration::from_secs(3600);
     let host = slurm_node(&held).variable("SLURM_JOB_START_TIME", started.as_second().to_string());
-    record_job(&host, "4711");
+    record_workload(
+        &host,
+        Workload {
+            job: "4711".parse().ok(),
+            ..Workload::default()
+        },
+    );
     let (code, log) = run_script(&host, &contrib("slurm/epilog.sh"));
     assert_eq!(code, 0);
     let lines: Vec<&str> = log.lines().collect();
@@ -180,8 +186,49 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     assert!(log.contains("job 4712: no recorded use of a GPU"), "{log}");
 }
 
-/// Records a job that held a GPU for half an hour, until a few minutes ago.
-fn record_job(host: &TestHost, job: &str) {
+#[test]
+fn reports_have_the_hours_of_jobs_pods_and_containers() {
+    let container = "3f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f8";
+    let in_pod = Workload {
+        pod: "8f6e2c1a-3c5d-4f7b-9a43-1d2e3f4a5b6c".parse().ok(),
+        pod_name: Some("vision/train-0".to_owned()),
+        container: container.parse().ok(),
+        ..Workload::default()
+    };
+    let alone = Workload {
+        container: container.parse().ok(),
+        container_name: Some("web".to_owned()),
+        ..Workload::default()
+    };
+    let job = Workload {
+        job: "4711".parse().ok(),
+        ..Workload::default()
+    };
+    for (workload, by, name) in [
+        (&job, "job", "4711"),
+        (&in_pod, "pod", "vision/train-0"),
+        (&in_pod, "container", container),
+        (&alone, "container", "web"),
+    ] {
+        let host = host(TWO_GPUS);
+        record_workload(&host, workload.clone());
+        let csv = host.fine(&format!("report --since 1d --by {by} --csv"));
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let held = header.iter().position(|name| *name == "held_hours");
+        let named = lines.find(|line| line[0] == name).expect(&csv);
+        let hours: f64 = named[held.unwrap()].parse().unwrap();
+        assert!((0.49..0.52).contains(&hours), "{by}: {csv}");
+        let json = host.fine(&format!("report --since 1d --by {by} --json"));
+        let text = host.fine(&format!("report --since 1d --by {by}"));
+        for output in [json, text] {
+            assert!(output.contains(name.get(..12).unwrap_or(name)), "{output}");
+        }
+    }
+}
+
+/// Records a process that held a GPU for half an hour, until a few minutes ago.
+fn record_workload(host: &TestHost, workload: Workload) {
     let interval = Duration::from_secs(60);
     let started = clock::now() - SignedDuration::from_mins(40);
     let path = host.path(".gua/gua.db");
@@ -199,10 +246,7 @@ fn record_job(host: &TestHost, job: &str) {
         let at = started + SignedDuration::from_mins(minute);
         let mut process = samples::process(7, samples::user(1000, "ada"), 900);
         if let Ok(identity) = &mut process.identity {
-            identity.workload = Workload {
-                job: job.parse().ok(),
-                ..Workload::default()
-            };
+            identity.workload = workload.clone();
         }
         let holders = Vec::from_iter((minute < 30).then_some(process));
         let sample = samples::sample(at, vec![samples::gpu(0, "GPU-a", 0, holders)]);
@@ -211,24 +255,27 @@ fn record_job(host: &TestHost, job: &str) {
     store.close().unwrap();
 }
 
+/// A program of Ansible in the directory of the example.
+fn ansible(host: &TestHost, program: &Path) -> Command {
+    let mut command = host.command(program);
+    // Ansible refuses a locale that is not UTF-8, and writes to HOME and to the user's directory in /etc/passwd.
+    command
+        .current_dir(contrib("ansible"))
+        .env("ANSIBLE_LOCAL_TEMP", host.path("tmp"))
+        .env("ANSIBLE_REMOTE_TMP", host.path("tmp"))
+        .env(
+            "ANSIBLE_INTERPRETER_PYTHON_FALLBACK",
+            CONTRIB_CHECKERS.program("python"),
+        )
+        .stdin(Stdio::null());
+    command
+}
+
 #[test]
 fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
     let host = host(TWO_GPUS);
     let directory = contrib("ansible");
-    let playbook = |program: &str| {
-        let mut command = host.command(CONTRIB_CHECKERS.program(program));
-        // Ansible refuses a locale that is not UTF-8, and writes to HOME and to the user's directory in /etc/passwd.
-        command
-            .current_dir(&directory)
-            .env("ANSIBLE_LOCAL_TEMP", host.path("tmp"))
-            .env("ANSIBLE_REMOTE_TMP", host.path("tmp"))
-            .env(
-                "ANSIBLE_INTERPRETER_PYTHON_FALLBACK",
-                CONTRIB_CHECKERS.program("python"),
-            )
-            .stdin(Stdio::null());
-        command
-    };
+    let playbook = |program: &str| ansible(&host, &CONTRIB_CHECKERS.program(program));
     let output = playbook("ansible-playbook")
         .args(["--syntax-check", "-i", "gpu_servers,", "site.yml"])
         .output()
@@ -255,6 +302,57 @@ fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
     }
     let shown = host.fine("config show");
     assert!(shown.contains("30s"), "{shown}");
+}
+
+/// Runs the example in a mount namespace with a copy of /etc, and without systemd: with `--check`, to install, and again.
+const PLAY: &str = r#"
+# The settings of the test's host.
+unset $(env | sed -n 's/^\(GUA_[A-Z_]*\)=.*/\1/p')
+mount --make-rprivate /
+mkdir "$HOME/etc"
+cp -a /etc/. "$HOME/etc"
+rm -rf "$HOME/etc/gua"
+mount --bind "$HOME/etc" /etc
+for directory in /run /var/lib /usr/local/bin; do mount -t tmpfs -o mode=755 tmpfs $directory; done
+play() { "$PLAYBOOK" -i "$HOME/hosts" -e ansible_become=false -e gua_binary="$PROGRAM" "$@" site.yml; }
+play --check
+test ! -e /usr/local/bin/gua -a ! -e /etc/gua
+play
+getent passwd gua
+/usr/local/bin/gua config check
+/usr/local/bin/gua service status
+echo 'again:'
+play
+"#;
+
+#[test]
+fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
+    if !gua_test::runs_as_root("the role of Ansible on a fresh host") {
+        return;
+    }
+    let host = host(TWO_GPUS);
+    host.write(
+        "hosts",
+        "[gpu_servers]\nlocalhost ansible_connection=local\n",
+    );
+    let output = ansible(&host, Path::new("/usr/bin/unshare"))
+        .args(["--mount", "/bin/sh", "-ec", PLAY])
+        .env("PLAYBOOK", CONTRIB_CHECKERS.program("ansible-playbook"))
+        .env("PROGRAM", GUA)
+        .env("ANSIBLE_GATHERING", "explicit")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        text.contains("installed at /etc/systemd/system/gua.service"),
+        "{text}"
+    );
+    let (_, again) = text.split_once("again:\n").unwrap();
+    assert!(
+        again.contains(" changed=0 ") && again.contains(" failed=0 "),
+        "{again}"
+    );
 }
 
 #[test]
