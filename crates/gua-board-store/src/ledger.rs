@@ -79,7 +79,7 @@ pub struct Observation {
 
 /// Largest difference by which a host's clock may be ahead. A newest observation from further ahead is replaced by the
 /// next one, so that a clock that was set back does not freeze the host's state.
-pub const MOST_CLOCK_LEAD: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
+pub const MAX_CLOCK_LEAD: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 
 /// Name of an archive file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

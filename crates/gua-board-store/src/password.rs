@@ -8,9 +8,9 @@ use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use crate::secret::random;
 
 /// Minimum length of a password, in characters (NIST SP 800-63B asks for at least 8).
-pub const SHORTEST: usize = 10;
+pub const MIN_LENGTH: usize = 10;
 /// Maximum length in bytes: hashing must not become work without limit.
-pub const LONGEST: usize = 1024;
+pub const MAX_LENGTH: usize = 1024;
 
 /// A hashed password in PHC text form, with its salt and parameters.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct PasswordHash(String);
 /// Reason a password is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
-    #[error("the password has fewer than {SHORTEST} characters")]
+    #[error("the password has fewer than {MIN_LENGTH} characters")]
     TooShort,
-    #[error("the password has more than {LONGEST} bytes")]
+    #[error("the password has more than {MAX_LENGTH} bytes")]
     TooLong,
 }
 
@@ -31,10 +31,10 @@ impl PasswordHash {
     /// # Errors
     /// If the password is too short or too long.
     pub fn of(password: &str) -> Result<Self, PasswordError> {
-        if password.chars().count() < SHORTEST {
+        if password.chars().count() < MIN_LENGTH {
             return Err(PasswordError::TooShort);
         }
-        if password.len() > LONGEST {
+        if password.len() > MAX_LENGTH {
             return Err(PasswordError::TooLong);
         }
         let hash = Argon2::default()
@@ -58,7 +58,7 @@ impl PasswordHash {
     /// Returns whether the password is the hashed one.
     #[must_use]
     pub fn matches(&self, password: &str) -> bool {
-        password.len() <= LONGEST
+        password.len() <= MAX_LENGTH
             && Phc::new(&self.0).is_ok_and(|hash| {
                 Argon2::default()
                     .verify_password(password.as_bytes(), &hash)
@@ -85,7 +85,7 @@ mod tests {
         assert!(!hash.matches("correct horsf"));
         assert!(!PasswordHash::stored("no hash".to_owned()).matches("correct horse"));
         assert_eq!(PasswordHash::of("short"), Err(PasswordError::TooShort));
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_LENGTH + 1);
         assert_eq!(PasswordHash::of(&long), Err(PasswordError::TooLong));
     }
 }

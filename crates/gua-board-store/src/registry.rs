@@ -23,7 +23,7 @@ pub use hosts::{
     is_name_match,
 };
 pub use links::{LinkPurpose, Links, NewLink};
-pub use people::{HostUser, Identity, Join, LONGEST_USER_NAME, People, UserName};
+pub use people::{HostUser, Identity, Join, MAX_USER_NAME_LENGTH, People, UserName};
 pub use tokens::{ApiToken, NewApiToken, Scope, Tokens};
 pub use workspaces::{Membership, Settings, Workspace, Workspaces};
 

@@ -36,7 +36,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [
 /// Maximum time to wait for a command or the server that is writing.
 const BUSY: Duration = Duration::from_secs(5);
 /// Maximum number of idle connections for reading.
-const MOST_READERS: usize = 8;
+const MAX_READERS: usize = 8;
 
 /// The data of a board in one SQLite file.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl SqliteStore {
         };
         let result = work(&connection);
         let mut readers = lock(&self.readers);
-        if readers.len() < MOST_READERS {
+        if readers.len() < MAX_READERS {
             readers.push(connection);
         }
         result

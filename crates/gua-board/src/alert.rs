@@ -31,10 +31,10 @@ use crate::live::HostLive;
 const LOST_TIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Number of GPUs of a host from which on those that are no longer listed are forgotten. A host can report any names.
-const MOST_KNOWN_GPUS: usize = 256;
+const MAX_KNOWN_GPUS: usize = 256;
 
 /// Maximum number of findings about one host in an evaluation: more than 16 GPUs of 7 MIG instances each can have.
-const MOST_FINDINGS: usize = 128;
+const MAX_FINDINGS: usize = 128;
 
 /// What is remembered between two evaluations.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Watch {
                     workspace: host.workspace.as_str().to_owned(),
                     name: host.display_name.clone(),
                 };
-                let new = evaluation.find(alert).into_iter().take(MOST_FINDINGS);
+                let new = evaluation.find(alert).into_iter().take(MAX_FINDINGS);
                 found.extend(new.map(|one| one.on(on())));
             }
         }
@@ -126,7 +126,7 @@ impl Watch {
             known.insert((*uuid).clone(), (known_gpu(gpu), live.received_at));
         }
         known.retain(|_, (_, seen)| now.duration_since(*seen) < LOST_TIME);
-        if known.len() > MOST_KNOWN_GPUS {
+        if known.len() > MAX_KNOWN_GPUS {
             known.retain(|uuid, _| listed.contains_key(uuid));
         }
         let gone = known.values().map(|(gpu, _)| gpu);

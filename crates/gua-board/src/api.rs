@@ -53,13 +53,13 @@ type Done = Result<StatusCode, Problem>;
 /// Items on one page of a list: a page with this many stays under 100 kB.
 pub(crate) const PAGE_ITEMS: usize = 40;
 /// Maximum length of a name that people choose, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 
 /// Maximum number of tags or groups.
-const MOST_IN_LIST: usize = 20;
+const MAX_IN_LIST: usize = 20;
 
 /// Maximum number of groups that a provider gives a member.
-const MOST_PROVIDED: usize = 200;
+const MAX_PROVIDED: usize = 200;
 
 /// A list in an answer. An object can get more fields later; an array cannot.
 #[derive(Serialize, JsonSchema)]
@@ -117,7 +117,7 @@ impl<T> Paged<T> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetGroups {
     /// Names of the groups, separated by commas; none by default. Upper and lower case are the same.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     groups: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn provided_groups(names: &[String]) -> Vec<String> {
     let names = names.iter().filter(|name| !name.contains(','));
     let names = names.filter_map(|name| checked_name(name).ok());
     let groups: BTreeSet<String> = names.map(|name| name.to_lowercase()).collect();
-    groups.into_iter().take(MOST_PROVIDED).collect()
+    groups.into_iter().take(MAX_PROVIDED).collect()
 }
 
 /// An object that was added, with the secret that is shown this once.
@@ -166,9 +166,9 @@ const NAME_PATTERN: &str = r"^[^\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-
 pub(crate) fn checked_name(text: &str) -> Result<String, Problem> {
     let name = text.trim();
     let is_visible = !text.contains(gua_model::text::is_harmful);
-    if name.is_empty() || !is_visible || text.chars().count() > LONGEST_NAME {
+    if name.is_empty() || !is_visible || text.chars().count() > MAX_NAME_LENGTH {
         return Err(Problem::Invalid(format!(
-            "a name has 1 to {LONGEST_NAME} visible characters"
+            "a name has 1 to {MAX_NAME_LENGTH} visible characters"
         )));
     }
     Ok(name.to_owned())
@@ -180,8 +180,8 @@ fn checked_list(text: Option<&str>) -> Result<Vec<String>, Problem> {
     let names = text.split(',').map(str::trim);
     let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
     let names: BTreeSet<String> = names.collect();
-    if names.len() > MOST_IN_LIST {
-        let message = format!("a list has at most {MOST_IN_LIST} names");
+    if names.len() > MAX_IN_LIST {
+        let message = format!("a list has at most {MAX_IN_LIST} names");
         return Err(Problem::Invalid(message));
     }
     Ok(names.into_iter().collect())

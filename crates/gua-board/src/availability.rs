@@ -283,7 +283,7 @@ impl Compact {
 
 impl Wall {
     /// Maximum number of GPUs in [`Wall::idle`].
-    const MOST_IDLE: usize = 8;
+    const MAX_IDLE: usize = 8;
 
     /// Sums up the matching GPUs.
     #[must_use]
@@ -313,7 +313,7 @@ impl Wall {
             models.sort_by_key(|model| Reverse((model.free, model.total)));
             // Stable: hosts stay in the order of their names. GPUs without a known time come last.
             idle.sort_by_key(|(at, ..)| at.unwrap_or(Timestamp::MAX));
-            let idle = idle.into_iter().take(Self::MOST_IDLE);
+            let idle = idle.into_iter().take(Self::MAX_IDLE);
             let idle = idle.map(|(_, since, one, gpu)| IdleGpu {
                 host_name: one.host.display_name.clone(),
                 index: gpu.index,

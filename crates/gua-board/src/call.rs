@@ -21,7 +21,7 @@ use crate::pages::{View, encode, see_other};
 use crate::request::{ClientAddress, parse, read_body};
 
 /// Maximum size of a request body.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 /// Content type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -47,7 +47,7 @@ impl FromRequest<Arc<App>> for Call {
         let path = path.map_err(|_| Problem::NotFound("path"))?;
         let body = match parts.method.is_safe() {
             true => Bytes::new(),
-            false => read_body(body, MOST_BYTES).await?,
+            false => read_body(body, MAX_BYTES).await?,
         };
         Ok(Self {
             app: Arc::clone(app),

@@ -8,7 +8,7 @@ use gua_board_store::registry::Host;
 use gua_board_store::{Registry, StoreError, WorkspaceId};
 
 /// Maximum number of lists. There is one for each combination of groups that members have.
-const MOST_LISTS: usize = 256;
+const MAX_LISTS: usize = 256;
 
 /// A workspace and the groups of a caller; `None` for all hosts of the workspace.
 type Key = (WorkspaceId, Option<Vec<String>>);
@@ -49,7 +49,7 @@ impl HostCache {
             }
         };
         let mut lists = lock();
-        if lists.len() >= MOST_LISTS {
+        if lists.len() >= MAX_LISTS {
             lists.clear();
         }
         lists.insert(key, (revision, Arc::clone(&hosts)));

@@ -21,7 +21,7 @@ use crate::error::Problem;
 use crate::metrics::Metrics;
 
 /// Maximum number of observations in one transaction.
-const LARGEST_BATCH: usize = 1000;
+const MAX_BATCH: usize = 1000;
 /// Minimum time between the starts of two transactions.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
@@ -136,7 +136,7 @@ fn store_all(
 /// Waits for the first observation, then collects until the batch is due or full. `None` when the queue is closed.
 fn collect(receiver: &Receiver<Waiting>, due: Instant) -> Option<Vec<Waiting>> {
     let mut batch = vec![receiver.recv().ok()?];
-    while batch.len() < LARGEST_BATCH {
+    while batch.len() < MAX_BATCH {
         let left = due.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(left) {
             Ok(waiting) => batch.push(waiting),

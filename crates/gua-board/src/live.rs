@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gua_board_store::HostId;
-use gua_board_store::ledger::{Form, MOST_CLOCK_LEAD, Observation};
+use gua_board_store::ledger::{Form, MAX_CLOCK_LEAD, Observation};
 use gua_model::{GpuUuid, State};
 use gua_wire::LiveReport;
 use gua_wire::live::{LiveGpu, LiveValue};
@@ -35,7 +35,7 @@ pub use interval::Interval;
 pub(crate) const PROMPT: SignedDuration = SignedDuration::from_mins(2);
 
 /// Number of model names that are kept.
-const MOST_MODELS: usize = 1000;
+const MAX_MODELS: usize = 1000;
 
 /// Latest state of one host.
 #[derive(Clone, Debug)]
@@ -372,7 +372,7 @@ fn models(known: &mut HashSet<Arc<str>>, report: &LiveReport) -> Arc<[Arc<str>]>
             return Arc::clone(known);
         }
         // Bounded, because hosts can send any number of different names.
-        if known.len() >= MOST_MODELS {
+        if known.len() >= MAX_MODELS {
             known.clear();
         }
         let model: Arc<str> = model.into();
@@ -382,7 +382,7 @@ fn models(known: &mut HashSet<Arc<str>>, report: &LiveReport) -> Arc<[Arc<str>]>
     .collect()
 }
 
-/// Returns the start of the current state of each GPU of a report. After unobserved time a state starts anew, because
+/// Returns the start of the current state of each GPU of a report. After unobserved time a state restarts, because
 /// nobody knows what happened in between.
 fn since(known: Option<&HostLive>, report: &LiveReport) -> HashMap<GpuUuid, Since> {
     let known = known.filter(|known| {
@@ -437,7 +437,7 @@ pub fn holders(gpu: &LiveGpu) -> BTreeSet<&str> {
 fn replaces(known: &HostLive, form: Form, after: Timestamp, received_at: Timestamp) -> bool {
     let before = known.report.observed_at;
     // The host's clock was ahead and has been set.
-    if before.duration_since(received_at) > MOST_CLOCK_LEAD {
+    if before.duration_since(received_at) > MAX_CLOCK_LEAD {
         return true;
     }
     match (known.form, form) {

@@ -35,7 +35,7 @@ use crate::limits::RateLimit;
 /// Time in which a person has to log in at the provider.
 pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
 /// Maximum number of log-ins that are in progress.
-const MOST_LOG_INS: usize = 10_000;
+const MAX_LOG_INS: usize = 10_000;
 /// Age at which the provider's description and keys are read again.
 const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
 /// Rate limit for reading the keys before that age because a token has an unknown key. A provider may replace its keys at any
@@ -221,7 +221,7 @@ impl Oidc {
             .url();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.retain(|_, one| now.duration_since(one.began) < LOG_IN_TIME);
-        if pending.len() >= MOST_LOG_INS {
+        if pending.len() >= MAX_LOG_INS {
             return Ok(None);
         }
         let waiting = Pending {

@@ -27,9 +27,9 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Maximum time for a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a request.
-const MOST_HEAD_BYTES: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Maximum number of connections. Further ones wait in the kernel's queue.
-const MOST_CONNECTIONS: usize = 20_000;
+const MAX_CONNECTIONS: usize = 20_000;
 /// Maximum time to wait for requests in progress when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, such as one for lack of file descriptors.
@@ -48,7 +48,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     info!(address = %address, "board started");
-    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let service = router(&app);
     let mut stop = pin!(stop);
     let mut failures = FailureLog::default();
@@ -80,7 +80,7 @@ pub async fn serve(
     }
     drop(listener);
     app.begin_stop();
-    let all = u32::try_from(MOST_CONNECTIONS).expect("the limit is small");
+    let all = u32::try_from(MAX_CONNECTIONS).expect("the limit is small");
     let ended = timeout(STOP_TIME, connections.acquire_many(all)).await;
     if ended.is_err() {
         warn!("requests in progress were cut off");
@@ -156,7 +156,7 @@ async fn connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .max_buf_size(MOST_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     Some(connection)

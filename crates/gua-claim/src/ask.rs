@@ -8,16 +8,16 @@ use rustix::io::Errno;
 use crate::claim::{Claim, ClaimId, LiveClaim};
 use crate::directory::{ClaimDir, Lock};
 use crate::error::ClaimError;
-use crate::facts::{Kernel, Life, Look};
+use crate::facts::{Kernel, Life, Observed};
 use crate::offer::Offer;
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
 use crate::survey::Sweep;
-use crate::user_dir::{MOST_FILES, UserDir, random_word};
+use crate::user_dir::{MAX_FILES, UserDir, random_word};
 
-pub use gua_model::claim::LONGEST_LEASE;
+pub use gua_model::claim::MAX_LEASE;
 
 /// Maximum lifetime of a ticket.
-pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
+pub const MAX_WAIT: Duration = Duration::from_hours(7 * 24);
 
 /// Maximum number of GPUs and MIG instances in a request. No host has more, and it keeps the files of claims and events
 /// well below their size limits.
@@ -62,7 +62,7 @@ impl ClaimDir {
     pub fn take(
         &self,
         request: &Request,
-        look: &Look,
+        look: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
         self.check(request, look, kernel)?;
@@ -74,14 +74,14 @@ impl ClaimDir {
     pub fn join(
         &self,
         request: &Request,
-        look: &Look,
+        look: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Ticket, ClaimError> {
         self.check(request, look, kernel)?;
         let lock = self.lock()?;
         let (survey, _) = self.read_all(look, kernel, Sweep::Ended)?;
         let mine = |waiter: &&Waiter| self.is_mine(waiter.owner);
-        if survey.queue.iter().filter(mine).count() >= MOST_FILES / 2 {
+        if survey.queue.iter().filter(mine).count() >= MAX_FILES / 2 {
             return Err(self.too_many("waiting processes"));
         }
         let user_dir = self.own_user_dir(&lock)?;
@@ -114,7 +114,7 @@ impl ClaimDir {
         &self,
         ticket: &mut Ticket,
         request: &Request,
-        look: &Look,
+        look: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
         self.check(request, look, kernel)?;
@@ -167,7 +167,12 @@ impl ClaimDir {
         Ok(released)
     }
 
-    fn check(&self, request: &Request, look: &Look, kernel: &dyn Kernel) -> Result<(), ClaimError> {
+    fn check(
+        &self,
+        request: &Request,
+        look: &Observed,
+        kernel: &dyn Kernel,
+    ) -> Result<(), ClaimError> {
         if request.at_least == 0 {
             return Err(ClaimError::NoGpus);
         }
@@ -177,7 +182,7 @@ impl ClaimDir {
                 gpus: look.gpus,
             });
         }
-        if request.lease > LONGEST_LEASE {
+        if request.lease > MAX_LEASE {
             return Err(ClaimError::TooLong);
         }
         if kernel.standing(&request.for_process) == Life::Ended {
@@ -192,7 +197,7 @@ impl ClaimDir {
         lock: &Lock,
         request: &Request,
         ticket: Option<&mut Ticket>,
-        look: &Look,
+        look: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
         if Self::is_stale(look, kernel) {
@@ -221,7 +226,7 @@ impl ClaimDir {
             }));
         }
         let own = |live: &&LiveClaim| self.is_mine(live.claim.owner);
-        if survey.claims.iter().filter(own).count() >= MOST_FILES / 2 {
+        if survey.claims.iter().filter(own).count() >= MAX_FILES / 2 {
             return Err(self.too_many("claims"));
         }
         left.truncate(request.at_most.clamp(request.at_least, MAX_GPUS));
@@ -277,6 +282,6 @@ impl ClaimDir {
 }
 
 /// GPUs for the ticket, limited to the number that fits into its file.
-fn acceptable(look: &Look) -> Vec<GpuUuid> {
+fn acceptable(look: &Observed) -> Vec<GpuUuid> {
     look.acceptable.iter().take(MAX_GPUS).cloned().collect()
 }

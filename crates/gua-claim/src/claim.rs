@@ -9,8 +9,8 @@ use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{LONGEST_LEASE, MAX_GPUS};
-use crate::facts::{Kernel, Life, Look, PidNamespace, Session, is_elsewhere};
+use crate::ask::{MAX_GPUS, MAX_LEASE};
+use crate::facts::{Kernel, Life, Observed, PidNamespace, Session, is_elsewhere};
 use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
@@ -118,7 +118,7 @@ pub(crate) enum Judged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// At the look it was past its deadline, or of another boot.
-    ForGood,
+    Certain,
     /// Its process has ended. This was checked after the look, so a process may have started on the GPU in between.
     WithItsProcess,
 }
@@ -127,14 +127,14 @@ impl Claim {
     /// Decides whether the claim has ended. A lease ends with its boot, its process or its deadline. After that, GPUs
     /// stay claimed while the process, or one that it started, uses them. A process in another PID namespace cannot be
     /// checked, so its claim ends at the deadline.
-    pub(crate) fn judge(self, look: &Look, kernel: &dyn Kernel) -> Judged {
+    pub(crate) fn judge(self, look: &Observed, kernel: &dyn Kernel) -> Judged {
         if self.for_process.boot != look.at.boot {
-            return Judged::Ended(Ended::ForGood);
+            return Judged::Ended(Ended::Certain);
         }
         let is_elsewhere = is_elsewhere(self.namespace, kernel);
         let has_ended = !is_elsewhere && kernel.standing(&self.for_process) == Life::Ended;
         let before_deadline = self.deadline.saturating_sub(look.at.since_boot);
-        if before_deadline > LONGEST_LEASE + LOOK_AGE {
+        if before_deadline > MAX_LEASE + LOOK_AGE {
             return Judged::TooLong;
         }
         let left = match has_ended {
@@ -154,7 +154,7 @@ impl Claim {
         let gpus: Vec<_> = self.gpus.iter().filter_map(leased).collect();
         if gpus.is_empty() {
             return Judged::Ended(match before_deadline.is_zero() {
-                true => Ended::ForGood,
+                true => Ended::Certain,
                 false => Ended::WithItsProcess,
             });
         }
@@ -167,7 +167,7 @@ impl Claim {
 
     /// Whether a process of the claim uses this GPU. Only processes of the claim's own user count, so naming another
     /// user's process or session (or PID 1, from which all descend) gains nothing.
-    fn is_on(&self, gpu: &GpuUuid, look: &Look, kernel: &dyn Kernel) -> bool {
+    fn is_on(&self, gpu: &GpuUuid, look: &Observed, kernel: &dyn Kernel) -> bool {
         look.on_gpus.iter().any(|on| {
             on.gpu == *gpu
                 && (self.owner == Uid::ROOT || on.user == Some(self.owner))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::Uid;
-use gua_model::claim::LONGEST_LEASE;
+use gua_model::claim::MAX_LEASE;
 use gua_model::text::sanitize;
 use rustix::io::Errno;
 
@@ -57,7 +57,7 @@ pub enum ClaimError {
     Write { path: PathBuf, source: Errno },
     #[error("uid {owner} has too many {what} in the claims directory")]
     TooMany { owner: Uid, what: &'static str },
-    #[error("a claim can last {} s at most", LONGEST_LEASE.as_secs())]
+    #[error("a claim can last {} s at most", MAX_LEASE.as_secs())]
     TooLong,
     #[error("{wanted} GPUs were requested, but this host has {gpus}")]
     Impossible { wanted: usize, gpus: usize },

@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use crate::directory::ClaimDir;
 use crate::error::{ClaimError, Problem, Trouble};
-use crate::user_dir::{Allowance, LARGEST_FILE, UserDir, random_word};
+use crate::user_dir::{Allowance, MAX_FILE, UserDir, random_word};
 
 const EVENT: &str = "event-";
 const VERSION: u32 = 1;
 /// Maximum number of events of a user; the oldest is removed when one more is written.
-const MOST_EVENTS: usize = 128;
+const MAX_EVENTS: usize = 128;
 /// Maximum number of events read at once from one person, so that a flood does not delay the collector's ticks.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 
 /// Something that a user's program did.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ pub struct EventId {
 
 /// Result of [`ClaimDir::events`].
 #[derive(Debug, Default)]
-pub struct TakenIn {
+pub struct ReadEvents {
     /// Events that were not known, oldest first for each user.
     pub new: Vec<(EventId, Event)>,
     /// Files that were read and contain no event: written by a later `gua`, damaged or unreadable. A caller that
@@ -94,7 +94,7 @@ impl ClaimDir {
     /// Writes an event for the collector, and removes the caller's oldest ones.
     pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
         let bytes = to_bytes(event);
-        if bytes.len() > LARGEST_FILE {
+        if bytes.len() > MAX_FILE {
             return Err(self.cannot_write(rustix::io::Errno::FBIG));
         }
         let fail = |source| self.cannot_write(source);
@@ -102,7 +102,7 @@ impl ClaimDir {
         let names = user_dir
             .names(EVENT, &mut Allowance::default(), &mut Vec::new())
             .map_err(fail)?;
-        for name in names.iter().rev().skip(MOST_EVENTS - 1) {
+        for name in names.iter().rev().skip(MAX_EVENTS - 1) {
             let _ = user_dir.remove(name);
         }
         let micros = now.as_microsecond().max(0);
@@ -112,8 +112,8 @@ impl ClaimDir {
 
     /// Returns the events that are not among the known ones. The collector remembers the events that it has imported:
     /// only the owners can remove the files, so there is no other mark.
-    pub fn events(&self, known: &HashSet<EventId>) -> Result<TakenIn, ClaimError> {
-        let mut taken = TakenIn::default();
+    pub fn events(&self, known: &HashSet<EventId>) -> Result<ReadEvents, ClaimError> {
+        let mut taken = ReadEvents::default();
         let mut limits = Limits::default();
         let mut problems = Vec::new();
         self.visit_user_dirs(None, &mut problems, |user_dir| {
@@ -134,7 +134,7 @@ struct Limits {
     opened: HashMap<Uid, usize>,
 }
 
-impl TakenIn {
+impl ReadEvents {
     fn read(
         &mut self,
         user_dir: &UserDir,
@@ -147,7 +147,7 @@ impl TakenIn {
                 owner: user_dir.owner,
                 name,
             };
-            if !known.contains(&id) && *opened < MOST_AT_ONCE {
+            if !known.contains(&id) && *opened < MAX_AT_ONCE {
                 *opened += 1;
                 let Some(entry) = user_dir.read(&id.name)? else {
                     continue;

@@ -24,7 +24,7 @@ pub struct Moment {
 /// Deadlines are judged at the moment of the look and not later. A claim whose process started to use its GPU after the
 /// look does not count as ended, because its deadline had not passed at that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Observed {
     pub at: Moment,
     /// GPUs that the requester would take if there were no claims, best first.
     pub free: Vec<GpuUuid>,
@@ -47,7 +47,7 @@ pub struct Choice {
     pub acceptable: Vec<GpuUuid>,
 }
 
-impl Look {
+impl Observed {
     /// Returns the look of a sample.
     #[must_use]
     pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {

@@ -22,8 +22,8 @@
 //! # A process that leases GPUs for itself
 //!
 //! ```no_run
-//! # use gua_claim::{Answer, ClaimDir, ClaimError, Kernel, Look, Request};
-//! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, look: impl Fn() -> Look) -> Result<(), ClaimError> {
+//! # use gua_claim::{Answer, ClaimDir, ClaimError, Kernel, Observed, Request};
+//! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, look: impl Fn() -> Observed) -> Result<(), ClaimError> {
 //! // `request.for_process` and `request.requester` are both this process.
 //! if let Answer::Offered(offer) = dir.take(request, &look(), kernel)? {
 //!     // A new look, after the offer. `None`: another process has started to use a GPU since; request again.
@@ -41,7 +41,7 @@
 //!
 //! # What this crate does not do
 //!
-//! It does not read the time, processes or the driver: [`Look`] and [`Kernel`] come from the caller. It prints nothing,
+//! It does not read the time, processes or the driver: [`Observed`] and [`Kernel`] come from the caller. It prints nothing,
 //! starts no process and sends no signal.
 
 mod ask;
@@ -58,16 +58,16 @@ mod survey;
 mod user_dir;
 mod user_dirs;
 
-pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MAX_GPUS, Request, Short};
+pub use ask::{Answer, MAX_GPUS, MAX_LEASE, MAX_WAIT, Request, Short};
 pub use claim::{Claim, ClaimId, ClaimedBy, LeasedGpu, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
-pub use event::{BlockingGpu, Event, EventId, Refusal, Run, TakenIn};
-pub use facts::{Choice, Kernel, Life, Look, Moment, OnGpu, PidNamespace, Session};
+pub use event::{BlockingGpu, Event, EventId, ReadEvents, Refusal, Run};
+pub use facts::{Choice, Kernel, Life, Moment, Observed, OnGpu, PidNamespace, Session};
 pub use gua_model::refusal::RefusalOutcome as Outcome;
 pub use note::{Keep, NUDGE_AGE, Nudge};
 pub use offer::{Grant, Offer};
-pub use queue::{PATIENCE, Ticket, Waiter};
+pub use queue::{MAX_KEEP_TIME, Ticket, Waiter};
 pub use refused::Refused;
 pub use survey::Survey;
 pub use user_dir::random_word;

@@ -3,20 +3,20 @@
 //! GPU.
 //!
 //! Every user can write any file to their directory, so the rules are applied where notes are read. The age of a note is that of its
-//! file, which only the kernel sets. A keep cannot be longer than [`LONGEST_LEASE`], and each user has one: other names than
+//! file, which only the kernel sets. A keep cannot be longer than [`MAX_LEASE`], and each user has one: other names than
 //! the one that this module writes are not read. A person has at most one nudge a day.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_model::claim::LONGEST_REASON;
+use gua_model::claim::MAX_REASON_LENGTH;
 use gua_model::{GpuUuid, Uid};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{LONGEST_LEASE, MAX_GPUS};
+use crate::ask::{MAX_GPUS, MAX_LEASE};
 use crate::directory::ClaimDir;
 use crate::error::ClaimError;
 use crate::user_dir::{Allowance, Entry, random_word};
@@ -26,7 +26,7 @@ const KEEP: &str = "keep-own";
 const NUDGE: &str = "nudge-";
 const VERSION: u32 = 1;
 /// Maximum number of nudges of a user.
-const MOST_NUDGES: usize = 64;
+const MAX_NUDGES: usize = 64;
 /// Minimum time between two nudges of a person, and how long a nudge is shown.
 pub const NUDGE_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum difference between the clock of a writer and the time of its file.
@@ -81,7 +81,7 @@ impl Keep {
         if entry.name != KEEP || written.version != VERSION {
             return None;
         }
-        let longest = SignedDuration::try_from(LONGEST_LEASE).ok()? + SLACK;
+        let longest = SignedDuration::try_from(MAX_LEASE).ok()? + SLACK;
         let is_live = written.until > now
             && written.until.duration_since(entry.changed) <= longest
             && written.gpus.len() <= MAX_GPUS;
@@ -90,7 +90,7 @@ impl Keep {
             gpus: written.gpus,
             made: entry.changed,
             until: written.until,
-            why: written.why.chars().take(LONGEST_REASON).collect(),
+            why: written.why.chars().take(MAX_REASON_LENGTH).collect(),
         })
     }
 }
@@ -159,7 +159,7 @@ impl ClaimDir {
             version: VERSION,
             gpus: gpus.to_vec(),
             until,
-            why: why.chars().take(LONGEST_REASON).collect(),
+            why: why.chars().take(MAX_REASON_LENGTH).collect(),
         };
         self.write_note(KEEP, &written)
     }
@@ -194,7 +194,7 @@ impl ClaimDir {
         let old = user_dir.entries(NUDGE, &mut Allowance::default(), &mut Vec::new());
         let mut old = old.map_err(fail)?;
         old.sort_by_key(|entry| Reverse(entry.changed));
-        for entry in old.iter().skip(MOST_NUDGES - 1) {
+        for entry in old.iter().skip(MAX_NUDGES - 1) {
             let _ = user_dir.remove(&entry.name);
         }
         user_dir.write(name, &bytes).map_err(fail)
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(dir.nudges(now).unwrap(), []);
         let why = "x".repeat(1000);
         dir.keep(&[uuid("GPU-a")], now + hours(1), &why).unwrap();
-        assert_eq!(dir.keeps(now).unwrap()[0].why.len(), LONGEST_REASON);
+        assert_eq!(dir.keeps(now).unwrap()[0].why.len(), MAX_REASON_LENGTH);
     }
 
     #[test]
@@ -366,6 +366,6 @@ mod tests {
             dir.nudge(Uid(70_000 + number), &[]).unwrap();
         }
         let nudges = dir.nudges(now(folder.path())).unwrap();
-        assert_eq!(nudges.len(), MOST_NUDGES);
+        assert_eq!(nudges.len(), MAX_NUDGES);
     }
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::claim::{Claim, LOOK_AGE};
 use crate::directory::{ClaimDir, Lock};
 use crate::error::ClaimError;
-use crate::facts::{Kernel, Life, Look};
+use crate::facts::{Kernel, Life, Observed};
 use crate::survey::Leftover;
 use crate::user_dir::UserDir;
 
@@ -82,7 +82,7 @@ impl ClaimDir {
     }
 
     /// Whether a look is too old.
-    pub(crate) fn is_stale(look: &Look, kernel: &dyn Kernel) -> bool {
+    pub(crate) fn is_stale(look: &Observed, kernel: &dyn Kernel) -> bool {
         kernel.now().since_boot.saturating_sub(look.at.since_boot) > LOOK_AGE
     }
 }
@@ -96,7 +96,7 @@ impl Offer {
     /// Confirms the offer with a look that was taken after it. `None` if one of the GPUs is no longer free, or the look is
     /// older than the offer; the GPUs are released then.
     #[must_use]
-    pub fn confirm(self, dir: &ClaimDir, look: &Look, kernel: &dyn Kernel) -> Option<Grant> {
+    pub fn confirm(self, dir: &ClaimDir, look: &Observed, kernel: &dyn Kernel) -> Option<Grant> {
         let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
         let is_free = |gpu: &GpuUuid| look.free.contains(gpu);
         if !is_after || !self.gpus().iter().all(is_free) {

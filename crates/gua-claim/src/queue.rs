@@ -3,7 +3,7 @@
 //! A waiter's ticket contains the number of GPUs that it waits for, and which ones it would take once they are free.
 //! Free GPUs are **set aside** for the waiters ahead, in their order; later requests take from the rest. So a request
 //! for one GPU does not wait behind one for another model, and a request for eight is not starved by a stream of small
-//! ones. Too few GPUs for a request are kept idle for it only during its first hour ([`PATIENCE`]); after that it is
+//! ones. Too few GPUs for a request are kept idle for it only during its first hour ([`MAX_KEEP_TIME`]); after that it is
 //! still the first to be served whenever enough are free at once.
 //!
 //! **The order is what each waiter saw when it joined**, under the lock. No clock decides it: neither a clock that is
@@ -22,9 +22,9 @@ use gua_model::{GpuUuid, ProcessKey, Uid};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{LONGEST_WAIT, MAX_GPUS};
+use crate::ask::{MAX_GPUS, MAX_WAIT};
 use crate::claim::{WrittenProcess, micros};
-use crate::facts::{Kernel, Life, Look, Moment, PidNamespace, is_elsewhere};
+use crate::facts::{Kernel, Life, Moment, Observed, PidNamespace, is_elsewhere};
 use crate::survey::Leftover;
 use crate::user_dir::{Entry, UserDir};
 
@@ -32,7 +32,7 @@ pub(crate) const TICKET: &str = "wait-";
 const VERSION: u32 = 1;
 
 /// Maximum time for which free GPUs are kept for a waiter that needs more of them.
-pub const PATIENCE: Duration = Duration::from_hours(1);
+pub const MAX_KEEP_TIME: Duration = Duration::from_hours(1);
 
 /// Time after which a waiter that cannot be checked is skipped if it has not renewed its ticket. It renews it every few
 /// seconds, unless it was stopped or killed, or its driver does not answer.
@@ -93,7 +93,7 @@ impl Waiter {
     /// Whether this waiter has ended.
     pub(crate) fn has_ended(&self, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.process.boot != now.boot
-            || now.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
+            || now.since_boot.saturating_sub(self.arrived) > MAX_WAIT
             || self.standing(kernel) == Life::Ended
     }
 
@@ -111,7 +111,7 @@ impl Waiter {
     }
 
     /// Whether the waiters behind have to wait for this one.
-    pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
+    pub(crate) fn counts(&self, look: &Observed, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.wanted <= look.gpus
             && match self.standing(kernel) {
                 Life::Running => true,
@@ -155,7 +155,7 @@ impl Waiter {
 pub(crate) fn set_aside<'a>(
     ahead: impl IntoIterator<Item = &'a Waiter>,
     claimed: &HashSet<GpuUuid>,
-    look: &Look,
+    look: &Observed,
     now: &Moment,
 ) -> HashSet<GpuUuid> {
     let free: HashSet<&GpuUuid> = look.vacant.iter().chain(&look.free).collect();
@@ -170,7 +170,7 @@ pub(crate) fn set_aside<'a>(
             .cloned()
             .collect();
         let suffices = for_it.len() >= waiter.wanted;
-        if suffices || now.since_boot.saturating_sub(waiter.arrived) < PATIENCE {
+        if suffices || now.since_boot.saturating_sub(waiter.arrived) < MAX_KEEP_TIME {
             aside.extend(for_it);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gua_model::pick::{Obstacle, Wish, against};
+use gua_model::pick::{Criteria, Obstacle, against};
 use gua_model::refusal::RefusalOutcome as Outcome;
 use gua_model::since::Since;
 use gua_model::{Gpu, GpuUuid, RollUp, Sample, classify};
@@ -15,7 +15,7 @@ use crate::event::{BlockingGpu, Refusal};
 #[derive(Debug)]
 pub struct Refused<'a> {
     pub sample: &'a Sample,
-    pub wish: &'a Wish,
+    pub criteria: &'a Criteria,
     /// GPUs that are not free, and why.
     pub others: &'a [(&'a Gpu, Obstacle)],
     pub claims: &'a [LiveClaim],
@@ -63,12 +63,12 @@ impl Refused<'_> {
     }
 
     fn held(&self, gpu: &Gpu) -> BlockingGpu {
-        let mut users: Vec<_> = against(gpu, self.wish)
+        let mut users: Vec<_> = against(gpu, self.criteria)
             .filter_map(|process| process.identity.as_ref().ok()?.owner()?.who.uid())
             .collect();
         users.sort_unstable();
         users.dedup();
-        let state = classify(gpu, &self.wish.thresholds, None).state;
+        let state = classify(gpu, &self.criteria.thresholds, None).state;
         // Idle since this sample at the latest; a history may know an earlier start.
         let is_idle = state.roll_up() == Some(RollUp::IdleHeld);
         BlockingGpu {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::claim::{CLAIM, Claim, Ended, Judged, LiveClaim};
 use crate::directory::ClaimDir;
 use crate::error::{ClaimError, Problem, Trouble};
-use crate::facts::{Kernel, Look, Moment};
+use crate::facts::{Kernel, Moment, Observed};
 use crate::queue::{TICKET, Waiter, set_aside};
 use crate::user_dir::{Allowance, UserDir};
 
@@ -49,7 +49,7 @@ impl Survey {
 
     /// Free GPUs that are reserved for waiters.
     #[must_use]
-    pub fn kept(&self, look: &Look, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
+    pub fn kept(&self, look: &Observed, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
         let now = kernel.now();
         let counts = |waiter: &&Waiter| waiter.counts(look, &now, kernel);
         let waiting = self.queue.iter().filter(counts);
@@ -59,14 +59,14 @@ impl Survey {
 
 impl ClaimDir {
     /// Reads claims and waiters without the lock, for listings.
-    pub fn survey(&self, look: &Look, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
+    pub fn survey(&self, look: &Observed, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
         Ok(self.read_all(look, kernel, Sweep::Nothing)?.0)
     }
 
     /// Returns the survey, and the claims that may be removed when a later look agrees.
     pub(crate) fn read_all(
         &self,
-        look: &Look,
+        look: &Observed,
         kernel: &dyn Kernel,
         sweep: Sweep,
     ) -> Result<(Survey, Vec<Leftover>), ClaimError> {
@@ -116,7 +116,7 @@ impl ClaimDir {
     }
 
     /// Removes the claims that had ended before this look and are not in use at it.
-    pub(crate) fn sweep(&self, leftovers: &[Leftover], look: &Look, kernel: &dyn Kernel) {
+    pub(crate) fn sweep(&self, leftovers: &[Leftover], look: &Observed, kernel: &dyn Kernel) {
         let is_older = |leftover: &&Leftover| leftover.seen <= look.at.since_boot;
         let owners: HashSet<Uid> = leftovers
             .iter()
@@ -149,7 +149,7 @@ impl ClaimDir {
 
 /// A survey in progress, and the facts by which entries are judged.
 struct Reading<'a> {
-    look: &'a Look,
+    look: &'a Observed,
     kernel: &'a dyn Kernel,
     now: Moment,
     survey: Survey,
@@ -170,7 +170,7 @@ impl Reading<'_> {
             {
                 Some(Judged::Live(live)) => self.survey.claims.push(live),
                 // A file that cannot be removed now does not count anyway.
-                Some(Judged::Ended(Ended::ForGood)) if may_sweep => drop(user_dir.remove(&name)),
+                Some(Judged::Ended(Ended::Certain)) if may_sweep => drop(user_dir.remove(&name)),
                 Some(Judged::Ended(Ended::WithItsProcess)) if may_sweep => {
                     self.leftovers.push(Leftover {
                         owner: user_dir.owner,

@@ -23,17 +23,17 @@ use crate::error::{Problem, Trouble};
 const UNFINISHED: &str = "new-";
 /// Maximum number of entries read in a user directory, files of every kind together. Only a forged directory has more;
 /// the rest is not read.
-const MOST_ENTRIES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 /// Maximum number of files of one kind that are read from one person, in all user directories together; a user directory
 /// counts as one more.
-const MOST_OF_A_USER: usize = 4 * MOST_FILES;
+const MAX_OF_A_USER: usize = 4 * MAX_FILES;
 /// Maximum number of bytes read from one person. The largest permitted number of claims and tickets, on a host of 256
 /// GPUs, is below it.
-const MOST_BYTES_OF_A_USER: usize = 2 << 20;
+const MAX_BYTES_OF_A_USER: usize = 2 << 20;
 /// Maximum number of files of each kind in a user directory. Writers stop below it, so only forged files are left out.
-pub(crate) const MOST_FILES: usize = 256;
+pub(crate) const MAX_FILES: usize = 256;
 /// Maximum size of a file. A claim on 256 GPUs has about 12 KB.
-pub(crate) const LARGEST_FILE: usize = 32 << 10;
+pub(crate) const MAX_FILE: usize = 32 << 10;
 /// Age after which an unfinished file of a killed writer is removed.
 const UNFINISHED_SECONDS: i64 = 3600;
 
@@ -63,7 +63,7 @@ impl Allowance {
     pub(crate) fn read(&mut self, person: Uid, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
         let used = self.0.entry(person).or_default();
         used.bytes = used.bytes.saturating_add(entry.bytes.len());
-        let is_allowed = used.bytes <= MOST_BYTES_OF_A_USER;
+        let is_allowed = used.bytes <= MAX_BYTES_OF_A_USER;
         if !is_allowed {
             used.report(entry.owner, &entry.name, problems);
         }
@@ -100,8 +100,8 @@ impl UserDir {
         problems: &mut Vec<Problem>,
     ) -> Result<Vec<String>, Errno> {
         let used = allowance.0.entry(self.person).or_default();
-        let left = MOST_OF_A_USER.saturating_sub(used.files);
-        if left == 0 || used.bytes > MOST_BYTES_OF_A_USER {
+        let left = MAX_OF_A_USER.saturating_sub(used.files);
+        if left == 0 || used.bytes > MAX_BYTES_OF_A_USER {
             used.report(self.owner, &self.name, problems);
             return Ok(Vec::new());
         }
@@ -115,7 +115,7 @@ impl UserDir {
                 return Ok(Vec::new());
             }
         };
-        let most = left.min(MOST_FILES);
+        let most = left.min(MAX_FILES);
         if found.names.len() > most || !found.is_all {
             found.names.truncate(most);
             used.report(self.owner, &self.name, problems);
@@ -163,7 +163,7 @@ impl UserDir {
         if facts.st_uid != self.owner.0 {
             return wrong(Trouble::Foreign(Uid(facts.st_uid)));
         }
-        let bytes = match read_up_to(file, LARGEST_FILE) {
+        let bytes = match read_up_to(file, MAX_FILE) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return wrong(Trouble::TooLarge),
             Err(error) if is_ours(error) => return Err(error),
@@ -238,7 +238,7 @@ impl UserDir {
         let Ok(found) = names(&self.directory, UNFINISHED) else {
             return;
         };
-        for name in found.names.into_iter().take(MOST_FILES) {
+        for name in found.names.into_iter().take(MAX_FILES) {
             let changed = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
             if changed.is_ok_and(|facts| facts.st_ctime + UNFINISHED_SECONDS < now_seconds) {
                 let _ = self.remove(&name);
@@ -308,7 +308,7 @@ fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
     let mut names = Vec::new();
     let mut is_all = true;
     for (number, entry) in Dir::read_from(directory)?.enumerate() {
-        if number >= MOST_ENTRIES {
+        if number >= MAX_ENTRIES {
             is_all = false;
             break;
         }

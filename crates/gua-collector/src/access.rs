@@ -133,11 +133,11 @@ questions! {
     stats: Stats(()) -> Stats;
     /// One page of the history, for an export in the format of gpu-usage-audit.
     old_page: OldPage(OldPageQuestion) -> OldPage;
-    /// Everyone who has used GPUs, as far as the asker may see their names.
+    /// Everyone who has used GPUs, as far as the requester may see their names.
     owners: Owners(()) -> BTreeSet<OwnerKey>;
 }
 
-/// Answers a request about the history at a path. `open` opens its records, limited to what the asker may see. Facts and sizes
+/// Answers a request about the history at a path. `open` opens its records, limited to what the requester may see. Facts and sizes
 /// contain no names. A page of rows ends early when `is_late` returns true.
 pub(crate) fn answer(
     path: &Path,

@@ -28,12 +28,12 @@ use crate::log_file::last_lines;
 use crate::{VERSION, location};
 
 /// Number of log lines and of collector runs in a bundle.
-const MOST_LINES: usize = 300;
-const MOST_RUNS: usize = 50;
+const MAX_LINES: usize = 300;
+const MAX_RUNS: usize = 50;
 /// Time before now whose outages are listed.
 const OUTAGES: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Maximum size of the list of users.
-const LONGEST: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// A file in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Bundle {
 fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
     let mut names = vec![host::name()];
     for file in ["/etc/passwd", "/etc/group"] {
-        let text = gua_files::read_regular(Path::new(file), LONGEST).unwrap_or_default();
+        let text = gua_files::read_regular(Path::new(file), MAX_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         names.extend(text.lines().filter_map(ordinary));
     }
@@ -378,7 +378,7 @@ fn history(loaded: &Loaded, now: Timestamp) -> Result<HistoryFacts, String> {
     let facts = access.facts(()).map_err(|error| chain(&error))?;
     let since = now.checked_sub(OUTAGES).unwrap_or(Timestamp::MIN);
     let outages = access.outages(Period::new(since, now)).unwrap_or_default();
-    let first = facts.runs.len().saturating_sub(MOST_RUNS);
+    let first = facts.runs.len().saturating_sub(MAX_RUNS);
     let run = |run: &gua_store::RunInfo| RunFacts {
         started: run.started,
         ended: run.ended,
@@ -416,7 +416,7 @@ struct JsonLine {
 
 fn log(path: &Path, scrubber: &Scrubber) -> String {
     let mut text = String::new();
-    for line in last_lines(path, MOST_LINES, 0).lines() {
+    for line in last_lines(path, MAX_LINES, 0).lines() {
         let plain = match serde_json::from_str::<JsonLine>(line) {
             Ok(line) => {
                 let error = line.error.as_ref().and_then(Value::as_str);

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gua_claim::{
-    Choice, ClaimDir, ClaimError, Kernel, Look, Moment, OpenError, PidNamespace, Session, Survey,
-    USUAL_PLACES,
+    Choice, ClaimDir, ClaimError, Kernel, Moment, Observed, OpenError, PidNamespace, Session,
+    Survey, USUAL_PLACES,
 };
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
@@ -149,7 +149,7 @@ pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result
         acceptable: free.clone(),
         free,
     };
-    let look = Look::new(sample, kernel.boot, &settings.thresholds(), choice);
+    let look = Observed::new(sample, kernel.boot, &settings.thresholds(), choice);
     let survey = dir.survey(&look, &kernel).map_err(|error| chain(&error))?;
     let kept = survey.kept(&look, &kernel);
     Ok(Taken { survey, kept })

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use gua_claim::{ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, Refusal, Run, TakenIn};
+use gua_claim::{ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, ReadEvents, Refusal, Run};
 use gua_model::chain::chain;
 use gua_model::failure_log::FailureLog;
-use gua_model::refusal::Asking;
+use gua_model::refusal::RequestRecord;
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
 use gua_probe::process::ProcessTable;
@@ -102,7 +102,7 @@ impl Events {
     }
 
     /// Reads the directory, which may appear and disappear at any time. `None` without a usual directory.
-    fn read(&self) -> Result<Option<(ClaimDir, TakenIn)>, String> {
+    fn read(&self) -> Result<Option<(ClaimDir, ReadEvents)>, String> {
         let dir = match claims::open(self.directory.as_deref()) {
             Ok(dir) => dir,
             Err(OpenError::NoPlace { .. }) => return Ok(None),
@@ -157,13 +157,13 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
 }
 
 /// Leaves out what the event says about other users: the history has its own ticks for that.
-fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
+fn new_refusal(refusal: &Refusal, id: &EventId, requester: User) -> NewRefusal {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let gpus = refusal.blocked_by.iter().take(MAX_GPUS);
     NewRefusal {
-        asking: Asking {
+        request: RequestRecord {
             at: refusal.at,
-            asker,
+            requester,
             wanted: number(refusal.wanted),
             had: number(refusal.left),
             outcome: refusal.outcome,
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(kept().len(), 1);
         // GPUs and users that only the event names are not stored.
         assert_eq!(kept()[0].blocked_by, []);
-        assert_eq!(kept()[0].asking.asker.uid, dir.me());
+        assert_eq!(kept()[0].request.requester.uid, dir.me());
         assert_eq!(History::open(&path).unwrap().gpus().unwrap(), []);
 
         leave(now + SignedDuration::from_secs(1));

@@ -200,11 +200,11 @@ pub fn usage_error(error: &QueryError) -> Option<Failure> {
 /// period.
 #[must_use]
 pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
-    let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
+    let is_given = matches!(loaded.settings.history.db.source, Source::Flag(_));
     let of_host = hosts_settings(loaded).settings.history;
     let host = &of_host.service_db.value;
     match of_host.db.source {
-        _ if layer == Layer::User || is_said => among(loaded, host),
+        _ if layer == Layer::User || is_given => among(loaded, host),
         Source::Default if is_there(host, loaded) => host.clone(),
         Source::Default => among(loaded, host),
         _ => of_host.db.value,

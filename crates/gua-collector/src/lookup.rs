@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum time that a question waits for its answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of questions that wait.
-const MOST_QUESTIONS: usize = 8;
+const MAX_QUESTIONS: usize = 8;
 
 /// A function that may block, and the thread that calls it.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Lookup<Q, A> {
     answer: fn(Q) -> A,
     /// `None` before the first question.
     thread: Mutex<Option<SyncSender<Question<Q, A>>>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl<Q: Send + 'static, A: Send + 'static> Lookup<Q, A> {
         Self {
             answer,
             thread: Mutex::new(None),
-            patience: PATIENCE,
+            timeout: TIMEOUT,
         }
     }
 
@@ -41,7 +41,7 @@ impl<Q: Send + 'static, A: Send + 'static> Lookup<Q, A> {
     pub(crate) fn ask(&self, about: Q) -> Option<A> {
         let (answer, answered) = sync_channel(1);
         self.send(Question { about, answer });
-        answered.recv_timeout(self.patience).ok()
+        answered.recv_timeout(self.timeout).ok()
     }
 
     /// Passes a question to the thread. If too many wait, it is dropped, and with it the sender of its answer.
@@ -67,10 +67,10 @@ impl<Q: Send + 'static, A: Send + 'static> Lookup<Q, A> {
 fn started<Q: Send + 'static, A: Send + 'static>(
     answer: fn(Q) -> A,
 ) -> io::Result<SyncSender<Question<Q, A>>> {
-    let (sender, questions) = sync_channel::<Question<Q, A>>(MOST_QUESTIONS);
+    let (sender, questions) = sync_channel::<Question<Q, A>>(MAX_QUESTIONS);
     let answer_all = move || {
         for question in questions {
-            // The asker may have given up.
+            // The requester may have given up.
             let _ = question.answer.try_send(answer(question.about));
         }
     };
@@ -108,12 +108,12 @@ mod tests {
     #[test]
     fn a_hung_directory_costs_one_thread_and_every_question_is_refused_in_time() {
         let mut lookup = Lookup::new(hung);
-        lookup.patience = Duration::from_millis(1);
+        lookup.timeout = Duration::from_millis(1);
         for number in 0..200 {
             assert_eq!(lookup.ask(number), None);
         }
         HANGS.store(false, Ordering::SeqCst);
-        lookup.patience = Duration::from_secs(60);
+        lookup.timeout = Duration::from_secs(60);
         gua_test::wait_until("questions are answered again", || lookup.ask(1) == Some(2));
         assert_eq!(THREADS.load(Ordering::SeqCst), 1);
     }
@@ -124,7 +124,7 @@ mod tests {
             assert!(number != 7, "a module of the C library fails");
             number
         });
-        lookup.patience = Duration::from_secs(60);
+        lookup.timeout = Duration::from_secs(60);
         assert_eq!(lookup.ask(7), None);
         // A question that arrives while the thread ends is lost.
         gua_test::wait_until("another thread answers", || lookup.ask(1) == Some(1));

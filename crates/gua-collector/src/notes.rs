@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use gua_claim::{ClaimDir, Keep, LONGEST_LEASE, Nudge};
+use gua_claim::{ClaimDir, Keep, MAX_LEASE, Nudge};
 use gua_model::alert::finding::{IdleHold, idle_holds};
 use gua_model::alert::{Alert, Sender, When};
 use gua_model::chain::chain;
@@ -93,8 +93,8 @@ pub fn of_sample(settings: &Settings, sample: &Sample, uuid: Option<&GpuUuid>) -
 pub fn nudges_to(settings: &Settings, user: Uid, sample: &Sample) -> Vec<NudgeNote> {
     let mut names = Names::default();
     let own = nudges(settings, sample.at).into_iter();
-    let mut askers = BTreeSet::new();
-    let own = own.filter(|nudge| nudge.to == user && askers.insert(nudge.owner));
+    let mut requesters = BTreeSet::new();
+    let own = own.filter(|nudge| nudge.to == user && requesters.insert(nudge.owner));
     own.map(|nudge| {
         let is_its = |gpu: &&Gpu| nudge.gpus.contains(&gpu.uuid);
         let is_held = |gpu: &&Gpu| {
@@ -127,8 +127,8 @@ pub fn keep(
         let message = "--why is empty; say why you still need the GPUs";
         return Err(Failure::usage(message));
     }
-    if length.is_zero() || length > LONGEST_LEASE {
-        let longest = duration::written(LONGEST_LEASE);
+    if length.is_zero() || length > MAX_LEASE {
+        let longest = duration::written(MAX_LEASE);
         let length = duration::written(length);
         let message = format!("GPUs can be kept for at most {longest}, not for {length}");
         return Err(Failure::usage(message));

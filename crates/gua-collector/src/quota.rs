@@ -60,7 +60,7 @@ impl Accounts {
             }
         }
         let of_file = |layer: Layer, per: Term| usages.get(&(db(layer), per));
-        Ok(Self::stand(quotas, of_file, usages.values(), now)?)
+        Ok(Self::evaluate(quotas, of_file, usages.values(), now)?)
     }
 
     /// Evaluates the limits, given the use in every period.
@@ -72,10 +72,10 @@ impl Accounts {
         usages: &BTreeMap<Term, Usage>,
         now: Timestamp,
     ) -> Result<Self, Failure> {
-        Self::stand(quotas, |_, per| usages.get(&per), usages.values(), now)
+        Self::evaluate(quotas, |_, per| usages.get(&per), usages.values(), now)
     }
 
-    fn stand<'usage>(
+    fn evaluate<'usage>(
         quotas: &[Quota],
         usage: impl Fn(Layer, Term) -> Option<&'usage Usage>,
         usages: impl Iterator<Item = &'usage Usage> + Clone,

@@ -5,7 +5,7 @@ mod ago;
 pub mod cluster;
 
 use anstyle::{AnsiColor, Style};
-use gua_model::pick::{FreeRule, LastUse, Wish, obstacle};
+use gua_model::pick::{Criteria, FreeRule, LastUse, obstacle};
 use gua_model::text::sanitize;
 use gua_model::unit::float;
 use gua_model::{Bytes, Gpu, Place, Process, ProcessKey, Sample, User};
@@ -18,11 +18,11 @@ use self::ago::{ago, months_between};
 /// Returns the line of `nvgpu available`: comma-separated indexes, empty if no GPU is free.
 #[must_use]
 pub fn available(sample: &Sample, limit: Option<isize>) -> String {
-    let wish = Wish {
+    let criteria = Criteria {
         rule: FreeRule::MemoryAlone,
-        ..Wish::default()
+        ..Criteria::default()
     };
-    let is_free = |gpu: &&Gpu| obstacle(gpu, &wish, &LastUse::new()).is_none();
+    let is_free = |gpu: &&Gpu| obstacle(gpu, &criteria, &LastUse::new()).is_none();
     let free = whole(sample).filter(is_free);
     let free: Vec<String> = free.map(|gpu| gpu.index.to_string()).collect();
     format!("{}\n", limited(&free, limit).join(","))

@@ -13,7 +13,7 @@ use crate::rows::{EachBatch, Event, OpenRecords, Rows, read_rows};
 use crate::run::{Ask, Exported};
 
 /// Number of cells after which a page ends, with its current batch. A cell takes at most 11 bytes, and most take two.
-const MOST_CELLS: usize = 3_000_000;
+const MAX_CELLS: usize = 3_000_000;
 
 /// Question for a page of rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub fn page(
                 };
             }
         }
-        if cells < MOST_CELLS && !is_late() {
+        if cells < MAX_CELLS && !is_late() {
             return Ok(());
         }
         page.next = Some(place);

@@ -19,7 +19,7 @@ use crate::tables::sessions::OldSessions;
 use crate::tables::{Reading, What, processes, samples, sessions, totals};
 
 /// Maximum number of rows in a batch. A day of twelve GPUs at thirty seconds is one batch; a day of a test has several.
-const MOST_ROWS: usize = if cfg!(test) { 500 } else { 50_000 };
+const MAX_ROWS: usize = if cfg!(test) { 500 } else { 50_000 };
 /// Number of threads that read ticks: with the one that writes, they keep two CPUs busy.
 const READERS: usize = 2;
 
@@ -289,7 +289,7 @@ impl Sink {
 
     pub(crate) fn push(&mut self, row: &impl Row) {
         self.batch.push(row);
-        if self.batch.rows >= MOST_ROWS {
+        if self.batch.rows >= MAX_ROWS {
             self.flush();
         }
     }

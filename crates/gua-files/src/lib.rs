@@ -208,8 +208,8 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
 /// Whether the file system of a path has no room for another small file.
 #[must_use]
 pub fn is_full(path: &Path) -> bool {
-    const LEAST_BYTES: u64 = 64 << 10;
-    free_bytes(path).is_some_and(|free| free < LEAST_BYTES)
+    const MIN_BYTES: u64 = 64 << 10;
+    free_bytes(path).is_some_and(|free| free < MIN_BYTES)
         || rustix::fs::statvfs(directory(path))
             .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0)
 }

@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 use crate::directory;
 
 /// Maximum number of links that are followed, as in the kernel (path_resolution(7)).
-pub(crate) const MOST_LINKS: usize = 40;
+pub(crate) const MAX_LINKS: usize = 40;
 /// Write permission of the group and of everyone.
 pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -94,7 +94,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Follows links at the end of a path. A link of another user is an error, because it may have been planted.
 pub(crate) fn follow_own_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match path.symlink_metadata() {
             Ok(facts) if facts.is_symlink() => check_link_owner(&facts)?,
             _ => return Ok(path),

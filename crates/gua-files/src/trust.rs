@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::own::{MOST_LINKS, WRITABLE_BY_OTHERS};
+use crate::own::{MAX_LINKS, WRITABLE_BY_OTHERS};
 
 /// Bit of a directory in which only the owner of a file can rename or remove it (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -106,7 +106,7 @@ fn check(path: &Path, owner: u32) -> Result<(), Untrusted> {
             continue;
         }
         links += 1;
-        if links > MOST_LINKS {
+        if links > MAX_LINKS {
             return Err(untrusted("it has too many links".to_owned()));
         }
         let target = fs::read_link(&next).map_err(|error| cannot(&next, &error))?;

@@ -33,7 +33,7 @@ impl Cadence {
     pub const JITTER: Micros = Micros::from_secs(1);
 
     /// Least delay beyond the interval after which a sample was missed.
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const MIN_LATENESS: Duration = Duration::from_secs(2);
 
     /// Least age up to which a sample is current.
     const CURRENT: Duration = Duration::from_secs(300);
@@ -60,7 +60,7 @@ impl Cadence {
     /// than the interval.
     #[must_use]
     pub fn is_missed(self, elapsed: Duration) -> bool {
-        let late = self.interval.saturating_add(Self::PATIENCE);
+        let late = self.interval.saturating_add(Self::MIN_LATENESS);
         elapsed > self.interval.saturating_mul(2).max(late)
     }
 

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_goes_on_after_the_clock_went_back_over_midnight_ends_with_the_second_one() {
+    fn a_day_that_continues_after_the_clock_went_back_over_midnight_ends_at_the_second_midnight() {
         let zone = TimeZone::posix(NEWFOUNDLAND).unwrap();
         let window = window("2026-11-01T03:00:00Z", "2026-11-01T04:30:00Z");
         let days: Vec<(i8, u64)> = slots(window, &zone, CalendarUnit::Day)

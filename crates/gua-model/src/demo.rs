@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_gpu_works_rests_and_is_let_go_every_five_ticks() {
+    fn the_first_gpu_is_busy_idle_and_released_every_five_ticks() {
         let first = |phase: u64| {
             let sample = at_phase(Script::V1_1, phase);
             let gpu = &sample.gpus[0];

@@ -12,7 +12,7 @@ pub use crate::text::Clockwise;
 use crate::text::in_message;
 
 /// Longest duration that can be written, in days. The replaced tool has the same limit.
-pub const LONGEST_DAYS: u64 = 999_999_999;
+pub const MAX_DAYS: u64 = 999_999_999;
 
 const MICROS_PER_DAY: u128 = 86_400_000_000;
 const UNITS: [(&str, u128); 5] = [
@@ -29,7 +29,7 @@ const UNITS: [(&str, u128); 5] = [
 pub enum DurationError {
     #[error("`{text}` is not a duration; write it like 30s, 1h, 200ms (units: ms, s, m, h, d)")]
     Malformed { text: String },
-    #[error("`{text}` is longer than {LONGEST_DAYS} days; write it like 30s, 1h, 200ms")]
+    #[error("`{text}` is longer than {MAX_DAYS} days; write it like 30s, 1h, 200ms")]
     TooLong { text: String },
 }
 
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         "" => 0,
         digits => digits.parse::<u128>().map_err(|_| too_long())?,
     };
-    let longest = u128::from(LONGEST_DAYS) * MICROS_PER_DAY;
+    let longest = u128::from(MAX_DAYS) * MICROS_PER_DAY;
     let micros = whole
         .checked_mul(micros_per_unit)
         .and_then(|micros| micros.checked_add(fraction_of(fraction.unwrap_or(""), micros_per_unit)))

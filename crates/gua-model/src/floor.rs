@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_floor_before_an_hour_of_truly_idle_time() {
+    fn the_floor_needs_an_hour_of_truly_idle_time() {
         check("10 60 59", 10, None);
         check("10 60 60", 10, Some(60));
         check("9 60 30 | 10 60 30", 10, Some(60));

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a name from a driver or a cgroup path; real ones have at most 64 characters.
-const LONGEST: usize = 96;
+const MAX_LENGTH: usize = 96;
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
@@ -73,12 +73,12 @@ name!(
 /// Reports whether the text is printable ASCII without spaces, not empty and not too long: safe in a table, a column
 /// and a file name.
 fn is_plain(text: &str) -> bool {
-    !text.is_empty() && text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic())
+    !text.is_empty() && text.len() <= MAX_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Error for a text that is not a valid name: empty, too long, or with spaces or control characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name must be 1 to {LONGEST} printable ASCII characters without blanks")]
+#[error("a name must be 1 to {MAX_LENGTH} printable ASCII characters without blanks")]
 pub struct BadName;
 
 macro_rules! number {
@@ -215,7 +215,7 @@ mod tests {
         for bad in ["", "GPU 1", "GPU-\u{1b}[31m", "GPU-\n", "GPU-ü"] {
             assert_eq!(bad.parse::<GpuUuid>(), Err(BadName), "{bad:?}");
         }
-        assert_eq!("x".repeat(LONGEST + 1).parse::<GpuUuid>(), Err(BadName));
+        assert_eq!("x".repeat(MAX_LENGTH + 1).parse::<GpuUuid>(), Err(BadName));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The GPUs in the form of nvgpu's library: `gpu_info` and `available_gpus`, with its names, units and rule.
 
-use crate::pick::{FreeRule, LastUse, Wish, obstacle};
+use crate::pick::{Criteria, FreeRule, LastUse, obstacle};
 use crate::reading::Reading;
 use crate::sample::{Gpu, Place, Sample};
 use crate::unit::Percent;
@@ -50,13 +50,13 @@ pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
 /// ```
 #[must_use]
 pub fn available_gpus(sample: &Sample, max_used_percent: f64) -> Vec<String> {
-    let wish = Wish {
+    let criteria = Criteria {
         rule: FreeRule::MemoryAlone,
         max_used: Percent::HUNDRED,
-        ..Wish::default()
+        ..Criteria::default()
     };
     numbered(sample)
-        .filter(|gpu| obstacle(gpu, &wish, &LastUse::new()).is_none())
+        .filter(|gpu| obstacle(gpu, &criteria, &LastUse::new()).is_none())
         .map(info)
         .filter(|info| {
             info.mem_used_percent
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_gpu_with_a_number_is_told_and_what_is_missing_is_not_zero() {
+    fn every_gpu_with_an_index_is_shown_and_a_missing_reading_is_not_zero() {
         let info = gpu_info(&sample(&["250/1000", "?", "i0/1000"]));
         assert_eq!(info.len(), 2);
         assert_eq!(info[0].mem_used_percent, Ok(25.0));

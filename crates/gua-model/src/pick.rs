@@ -4,16 +4,16 @@
 //! recent use. A missing reading is an obstacle too: an unobserved GPU is never offered. Every command, report and page
 //! that says whether a GPU is free uses [`obstacle`] or [`is_free`].
 
+mod awaited;
 mod order;
-mod patience;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 
+pub use self::awaited::{could_be_free, is_awaited};
 pub use self::order::{Direction, Key, Order, OrderError, sort};
-pub use self::patience::{could_be_free, is_awaited};
 use crate::classify::{classify, hold, holders};
 use crate::health::{Fault, faults};
 use crate::id::GpuUuid;
@@ -46,7 +46,7 @@ pub enum HealthRule {
 
 /// Requirements on a GPU.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct Criteria {
     pub rule: FreeRule,
     /// nvgpu's rule ignores faults in any case.
     pub health: HealthRule,
@@ -63,12 +63,12 @@ pub struct Wish {
     pub idle_since: Option<Timestamp>,
 }
 
-impl Wish {
+impl Criteria {
     /// nvgpu's limit, which is also the default here.
     pub const DEFAULT_MAX_USED: u8 = 20;
 }
 
-impl Default for Wish {
+impl Default for Criteria {
     fn default() -> Self {
         Self {
             rule: FreeRule::Unheld,
@@ -142,54 +142,55 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Reports whether the GPU is free by the default wish.
+/// Reports whether the GPU is free by the default criteria.
 #[must_use]
 pub fn is_free(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     is_vacant(gpu, thresholds) && faults(gpu).is_empty()
 }
 
-/// Reports whether the GPU is free by the default wish, apart from its health.
+/// Reports whether the GPU is free by the default criteria, apart from its health.
 #[must_use]
 pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
-    let wish = Wish {
+    let criteria = Criteria {
         thresholds: *thresholds,
         health: HealthRule::Ignored,
-        ..Wish::default()
+        ..Criteria::default()
     };
-    obstacle(gpu, &wish, &LastUse::new()).is_none()
+    obstacle(gpu, &criteria, &LastUse::new()).is_none()
 }
 
 /// Returns the first obstacle of a GPU; `None` if it is free.
 #[must_use]
-pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> {
+pub fn obstacle(gpu: &Gpu, criteria: &Criteria, last_use: &LastUse) -> Option<Obstacle> {
     if !gpu.place.counts() {
         return Some(Obstacle::Divided);
     }
-    if !is_model(gpu, &wish.models) {
+    if !is_model(gpu, &criteria.models) {
         return Some(Obstacle::OtherModel);
     }
-    let standing = match wish.rule {
-        FreeRule::Unheld => held_or_busy(gpu, wish),
+    let standing = match criteria.rule {
+        FreeRule::Unheld => held_or_busy(gpu, criteria),
         // A GPU without dedicated memory can only be judged by its processes.
         FreeRule::MemoryAlone if gpu.memory_total == Err(Missing::Unsupported) => {
-            held_or_busy(gpu, wish)
+            held_or_busy(gpu, criteria)
         }
         FreeRule::MemoryAlone => None,
     };
     standing
-        .or_else(|| memory(gpu, wish))
-        .or_else(|| util(gpu, wish))
-        .or_else(|| fault(gpu, wish).map(Obstacle::Unhealthy))
+        .or_else(|| memory(gpu, criteria))
+        .or_else(|| util(gpu, criteria))
+        .or_else(|| fault(gpu, criteria).map(Obstacle::Unhealthy))
         .or_else(|| {
             let used = *last_use.get(&gpu.uuid)?;
-            (wish.rule == FreeRule::Unheld && used > wish.idle_since?)
+            (criteria.rule == FreeRule::Unheld && used > criteria.idle_since?)
                 .then_some(Obstacle::UsedAt(used))
         })
 }
 
-/// Returns the processes that hold a GPU and are not ignored by this wish.
-pub fn against<'a>(gpu: &'a Gpu, wish: &'a Wish) -> impl Iterator<Item = &'a Process> {
-    holders(gpu, &wish.thresholds).filter(|process| !counts_for_nothing(process, &wish.as_free))
+/// Returns the processes that hold a GPU and are not ignored by these criteria.
+pub fn against<'a>(gpu: &'a Gpu, criteria: &'a Criteria) -> impl Iterator<Item = &'a Process> {
+    holders(gpu, &criteria.thresholds)
+        .filter(|process| !counts_for_nothing(process, &criteria.as_free))
 }
 
 fn counts_for_nothing(process: &Process, as_free: &[String]) -> bool {
@@ -212,47 +213,49 @@ fn is_model(gpu: &Gpu, models: &[String]) -> bool {
         .any(|model| name.contains(&model.to_lowercase()))
 }
 
-fn held_or_busy(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
-    let verdict = classify(gpu, &wish.thresholds, None);
-    let mut others = against(gpu, wish);
+fn held_or_busy(gpu: &Gpu, criteria: &Criteria) -> Option<Obstacle> {
+    let verdict = classify(gpu, &criteria.thresholds, None);
+    let mut others = against(gpu, criteria);
     match verdict.state {
         State::TrulyIdle => None,
         State::Unobserved => Some(Obstacle::Unseen(
             verdict.evidence.unobserved.unwrap_or(Missing::Failed),
         )),
         State::IdleHeld | State::OrphanHeld => {
-            hold(others, &wish.thresholds).then_some(Obstacle::Held)
+            hold(others, &criteria.thresholds).then_some(Obstacle::Held)
         }
         // Any listed process may be the one that computes, however little memory it has.
         _ if others.next().is_some() => Some(Obstacle::Held),
         // All holders are ignored, so their utilisation is ignored too.
-        _ if holders(gpu, &wish.thresholds).next().is_some() => None,
+        _ if holders(gpu, &criteria.thresholds).next().is_some() => None,
         state => Some(Obstacle::Busy(state)),
     }
 }
 
-fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
+fn memory(gpu: &Gpu, criteria: &Criteria) -> Option<Obstacle> {
     let (total, used) = match (gpu.memory_total, gpu.memory_used) {
         (Ok(total), Ok(used)) => (total, used),
         // Host and GPU share one memory, and the GPU does not report its usage.
-        (Err(Missing::Unsupported), _) if gpu.place == Place::Whole && wish.min_free.is_none() => {
+        (Err(Missing::Unsupported), _)
+            if gpu.place == Place::Whole && criteria.min_free.is_none() =>
+        {
             return None;
         }
         (Err(why), _) | (_, Err(why)) => return Some(Obstacle::Unseen(why)),
     };
     let used = Bytes(
         used.0
-            .saturating_sub(of_those_who_count_for_nothing(gpu, wish).0),
+            .saturating_sub(of_those_who_count_for_nothing(gpu, criteria).0),
     );
-    let is_over = match wish.rule {
-        FreeRule::Unheld => is_over(used.0, total.0, wish.max_used),
+    let is_over = match criteria.rule {
+        FreeRule::Unheld => is_over(used.0, total.0, criteria.max_used),
         // nvgpu counts whole megabytes, as nvidia-smi prints them.
-        FreeRule::MemoryAlone => is_over(used.whole_mb(), total.whole_mb(), wish.max_used),
+        FreeRule::MemoryAlone => is_over(used.whole_mb(), total.whole_mb(), criteria.max_used),
     };
     if is_over {
         return Some(Obstacle::MemoryUsed { used, total });
     }
-    let wanted = wish.min_free?;
+    let wanted = criteria.min_free?;
     if total < wanted {
         return Some(Obstacle::TooSmall(total));
     }
@@ -271,16 +274,16 @@ fn is_over(used: u64, total: u64, limit: Percent) -> bool {
 
 /// Returns the known memory of ignored processes. Memory that the driver hides is not subtracted, so this is a lower
 /// bound.
-fn of_those_who_count_for_nothing(gpu: &Gpu, wish: &Wish) -> Bytes {
+fn of_those_who_count_for_nothing(gpu: &Gpu, criteria: &Criteria) -> Bytes {
     gpu.processes
         .iter()
-        .filter(|process| counts_for_nothing(process, &wish.as_free))
+        .filter(|process| counts_for_nothing(process, &criteria.as_free))
         .filter_map(|process| process.memory.ok())
         .sum()
 }
 
-fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
-    let limit = wish.max_util?;
+fn util(gpu: &Gpu, criteria: &Criteria) -> Option<Obstacle> {
+    let limit = criteria.max_util?;
     match gpu.util {
         Ok(util) if util <= limit => None,
         Ok(util) => Some(Obstacle::UtilTooHigh(util)),
@@ -288,9 +291,9 @@ fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
     }
 }
 
-/// Returns the most serious fault, if the wish requires a healthy GPU.
-fn fault(gpu: &Gpu, wish: &Wish) -> Option<Fault> {
-    match (wish.rule, wish.health) {
+/// Returns the most serious fault, if the criteria require a healthy GPU.
+fn fault(gpu: &Gpu, criteria: &Criteria) -> Option<Fault> {
+    match (criteria.rule, criteria.health) {
         (FreeRule::Unheld, HealthRule::Required) => faults(gpu).first().copied(),
         _ => None,
     }

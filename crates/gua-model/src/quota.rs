@@ -136,7 +136,7 @@ pub struct Usage {
     pub people: Vec<PersonRow>,
     /// GPUs that are left out, because their states and gaps do not add up to their capacity.
     pub unbalanced: Vec<GpuUuid>,
-    /// The only person whose use is known, where the others' is hidden from the asker.
+    /// The only person whose use is known, where the others' is hidden from the requester.
     pub only: Option<String>,
 }
 

@@ -24,10 +24,10 @@ crate::words! {
 
 /// A request, as reported by the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asking {
+pub struct RequestRecord {
     /// Time of the request.
     pub at: Timestamp,
-    pub asker: User,
+    pub requester: User,
     pub wanted: u32,
     /// Number of GPUs that were available.
     pub had: u32,
@@ -39,7 +39,7 @@ pub struct Asking {
 /// A refusal as stored in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    pub asking: Asking,
+    pub request: RequestRecord,
     /// Holders of the GPUs that matched the request, as observed by ticks.
     pub blocked_by: Vec<Blocking>,
 }
@@ -58,7 +58,7 @@ pub struct Blocking {
 pub struct InTheWay {
     pub holder: OwnerKey,
     pub gpu: GpuUuid,
-    pub asker: OwnerKey,
+    pub requester: OwnerKey,
     pub times: u64,
     /// Total time waited by these requests.
     pub waited: SignedDuration,
@@ -70,23 +70,27 @@ pub struct InTheWay {
 pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
     let mut counted: BTreeMap<(OwnerKey, GpuUuid, OwnerKey), (u64, SignedDuration)> =
         BTreeMap::new();
-    for Refusal { asking, blocked_by } in refusals {
-        let asker = OwnerKey::User(asking.asker.clone());
+    for Refusal {
+        request,
+        blocked_by,
+    } in refusals
+    {
+        let requester = OwnerKey::User(request.requester.clone());
         for block in blocked_by {
-            if block.is_idle && block.holder != asker {
-                let key = (block.holder.clone(), block.gpu.clone(), asker.clone());
+            if block.is_idle && block.holder != requester {
+                let key = (block.holder.clone(), block.gpu.clone(), requester.clone());
                 let (times, waited) = counted.entry(key).or_default();
                 *times += 1;
-                *waited = waited.saturating_add(asking.waited);
+                *waited = waited.saturating_add(request.waited);
             }
         }
     }
     let mut rows: Vec<InTheWay> = counted
         .into_iter()
-        .map(|((holder, gpu, asker), (times, waited))| InTheWay {
+        .map(|((holder, gpu, requester), (times, waited))| InTheWay {
             holder,
             gpu,
-            asker,
+            requester,
             times,
             waited,
         })
@@ -100,10 +104,10 @@ mod tests {
     use super::*;
     use crate::id::Uid;
 
-    /// Parses `asker<holder:gpu[!]...`, with `!` for a GPU in use.
+    /// Parses `requester<holder:gpu[!]...`, with `!` for a GPU in use.
     fn refusal(text: &str) -> Refusal {
         let uid = |name: &str| Uid(u32::from(name.as_bytes()[0]));
-        let (asker, blocks) = text.split_once('<').unwrap();
+        let (requester, blocks) = text.split_once('<').unwrap();
         let block = |text: &str| {
             let (holder, gpu) = text.split_once(':').unwrap();
             Blocking {
@@ -116,10 +120,10 @@ mod tests {
             }
         };
         Refusal {
-            asking: Asking {
+            request: RequestRecord {
                 at: Timestamp::UNIX_EPOCH,
-                asker: User {
-                    uid: uid(asker),
+                requester: User {
+                    uid: uid(requester),
                     name: None,
                 },
                 wanted: 1,
@@ -144,9 +148,9 @@ mod tests {
         let found: Vec<String> = rows
             .iter()
             .map(|row| {
-                let (holder, asker) = (name(&row.holder), name(&row.asker));
+                let (holder, requester) = (name(&row.holder), name(&row.requester));
                 let waited = row.waited.as_secs();
-                format!("{holder} {} {asker} {} {waited}", row.gpu, row.times)
+                format!("{holder} {} {requester} {} {waited}", row.gpu, row.times)
             })
             .collect();
         assert_eq!(found, ["b GPU-1 a 2 120", "b GPU-1 c 1 60"]);

@@ -298,9 +298,9 @@ pub struct BlockRow {
     pub holder: String,
     pub gpu: GpuUuid,
     pub index: Option<u32>,
-    pub asker: String,
+    pub requester: String,
     pub times: u64,
-    /// Total time that the asker waited.
+    /// Total time that the requester waited.
     pub waited: jiff::SignedDuration,
 }
 

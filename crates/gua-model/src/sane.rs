@@ -18,7 +18,7 @@ pub const FIRST: i64 = 0;
 pub const END: i64 = 4_102_444_800_000_000;
 
 /// Longest sane interval between two ticks.
-pub const LONGEST_INTERVAL: Duration = Duration::from_hours(31 * 24);
+pub const MAX_INTERVAL: Duration = Duration::from_hours(31 * 24);
 
 /// Returns the time of a stored number of microseconds since 1970; `None` if it cannot be true.
 #[must_use]
@@ -36,7 +36,7 @@ pub fn is_time(at: Timestamp) -> bool {
 /// Returns whether ticks can be this far apart.
 #[must_use]
 pub fn is_interval(interval: Duration) -> bool {
-    interval <= LONGEST_INTERVAL
+    interval <= MAX_INTERVAL
 }
 
 /// Returns the nearest sane time.

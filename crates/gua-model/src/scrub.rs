@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub const HIDDEN: &str = "(hidden)";
 
 /// Maximum number of digits of a number that is kept.
-const MOST_DIGITS: usize = 12;
+const MAX_DIGITS: usize = 12;
 
 /// Words with a dot that are kept.
 const KEPT: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "etc."];
@@ -172,7 +172,7 @@ pub fn is_number(word: &str) -> bool {
     let number = &word[..word.len() - unit.len()];
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     number.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-' || letter == '+')
-        && (1..=MOST_DIGITS).contains(&digits)
+        && (1..=MAX_DIGITS).contains(&digits)
         && number.matches('.').count() <= 2
         && unit.len() <= 3
         && unit

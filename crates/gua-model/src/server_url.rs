@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_may_be_unencrypted_unless_somebody_allows_it() {
+    fn only_loopback_may_be_unencrypted_unless_allowed_explicitly() {
         let refused = |text: &str, unencrypted| {
             ServerUrl::parse(text)
                 .unwrap()

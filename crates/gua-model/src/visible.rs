@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divided_gpu_stands_for_its_instances() {
+    fn a_gpu_in_mig_mode_means_its_instances() {
         check("2", "MIG-dd");
         check("MIG-dd", "MIG-dd");
     }

@@ -22,7 +22,7 @@ use crate::clock;
 const TIME_LIMIT: Duration = Duration::from_millis(10);
 const SIZE_LIMIT: usize = 4 << 20;
 /// Size of the kernel's longest record (`PRINTK_MESSAGE_MAX` in kernel/printk/internal.h is smaller).
-const LONGEST: usize = 8192;
+const MAX_RECORD: usize = 8192;
 
 /// The kernel log, read up to some record.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl KernelLog {
         };
         let (now, uptime) = (clock::now(), clock::monotonic());
         let (started, mut size) = (clock::processor_time(), 0);
-        let mut record = [0; LONGEST];
+        let mut record = [0; MAX_RECORD];
         for reads in 0_u32.. {
             // The clock costs about as much as a record.
             let is_late =
@@ -116,7 +116,7 @@ fn take_lines(buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) {
             .for_each(&mut take);
         buffer.drain(..=end);
     }
-    if buffer.len() > LONGEST {
+    if buffer.len() > MAX_RECORD {
         buffer.clear();
     }
 }
@@ -317,7 +317,7 @@ mod tests {
     fn a_log_without_an_end_takes_a_moment_only() {
         let mut log = KernelLog::open(Some(Path::new("/dev/zero")));
         log.poll();
-        assert!(log.rest.len() <= LONGEST);
+        assert!(log.rest.len() <= MAX_RECORD);
         assert_eq!(log.xid(Ok(GPU)), Err(Missing::Failed));
     }
 }

@@ -53,10 +53,10 @@ use crate::probe::ProbeOptions;
 const READ_AGAIN: Duration = Duration::from_mins(10);
 
 /// Maximum number of bytes to read of a file of which only the beginning is needed.
-const LONGEST: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
-const LONGEST_CHAIN: usize = 64;
+const MAX_CHAIN_LENGTH: usize = 64;
 
 /// Directory of the kernel's process files. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl ProcRoot {
     /// Reads the beginning of a file of a process.
     fn read(&self, pid: Pid, name: &str) -> Reading<Vec<u8>> {
         let path = self.0.join(pid.to_string()).join(name);
-        host::read(&path, LONGEST).map_err(|error| match error.kind() {
+        host::read(&path, MAX_BYTES).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Missing::Gone,
             ErrorKind::PermissionDenied => Missing::Denied,
             _ => Missing::Failed,

@@ -91,7 +91,7 @@ pub struct Waiting<'a> {
 }
 
 /// Maximum number of children blocked in the driver. A further one would only be blocked too.
-const MOST_STUCK: usize = 3;
+const MAX_STUCK: usize = 3;
 
 impl Reader {
     /// Creates a reader. The child is started with the first sample.
@@ -189,7 +189,7 @@ impl Reader {
     fn start(&mut self) -> Result<ChildReader, DriverFault> {
         self.pause.check()?;
         let started = match self.stuck.len() {
-            0..MOST_STUCK => ChildReader::start(&self.options),
+            0..MAX_STUCK => ChildReader::start(&self.options),
             _ => Err(DriverFault::Hung {
                 deadline: self.options.deadline,
             }),

@@ -1,7 +1,7 @@
 //! Marks for the `gua run` around this process. Without one, or if it does not read, they are dropped: a job must not
 //! fail because of them.
 
-use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
+use gua_run::{DESCRIPTOR_VARIABLE, MAX_MARK_LENGTH, Mark, MarkPipe, PIPE_VARIABLE};
 use gua_settings::Inputs;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ fn send(mark: &Mark) {
     let line = mark.line() + "\n";
     let inputs = Inputs::of_this_process();
     let variable = |name| inputs.variable(name);
-    if line.len() <= LONGEST_MARK
+    if line.len() <= MAX_MARK_LENGTH
         && let Some(mut pipe) =
             MarkPipe::open(variable(PIPE_VARIABLE), variable(DESCRIPTOR_VARIABLE))
     {

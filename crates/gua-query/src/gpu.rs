@@ -87,7 +87,7 @@ impl fmt::Display for ListedGpus {
 }
 
 /// The shortest beginning of a UUID that is accepted: a shorter one would be a guess.
-const SHORTEST_PREFIX: usize = 3;
+const MIN_PREFIX_LENGTH: usize = 3;
 
 /// The one GPU that `asked` names. `known` lists all GPUs, the likeliest first where several have one index.
 pub fn choose(asked: &str, known: &[NamedGpu]) -> Result<NamedGpu, QueryError> {
@@ -102,7 +102,7 @@ pub fn choose(asked: &str, known: &[NamedGpu]) -> Result<NamedGpu, QueryError> {
     }
     let begins = |gpu: &&NamedGpu| {
         let uuid = gpu.uuid.as_ref().map_or("", GpuUuid::as_str);
-        asked.len() >= SHORTEST_PREFIX && uuid.starts_with(asked)
+        asked.len() >= MIN_PREFIX_LENGTH && uuid.starts_with(asked)
     };
     let mut found = known.iter().filter(begins);
     match (found.next(), found.next()) {

@@ -557,19 +557,19 @@ fn refused(records: &dyn Records, known: &Known<'_>) -> Result<Option<Refused>> 
     refusals.retain(|refusal| {
         let blocks = refusal.blocked_by.iter();
         let mut holders = blocks.map(|block| &block.holder);
-        let asker = OwnerKey::User(refusal.asking.asker.clone());
-        is_wanted(&asker.shown()) || holders.any(|holder| is_wanted(&holder.shown()))
+        let requester = OwnerKey::User(refusal.request.requester.clone());
+        is_wanted(&requester.shown()) || holders.any(|holder| is_wanted(&holder.shown()))
     });
     let mut rows = Vec::new();
     for row in in_the_way(&refusals) {
         let holder = row.holder.shown().into_owned();
-        let asker = row.asker.shown().into_owned();
-        if is_wanted(&holder) || is_wanted(&asker) {
+        let requester = row.requester.shown().into_owned();
+        if is_wanted(&holder) || is_wanted(&requester) {
             rows.push(BlockRow {
                 holder,
                 index: known.index(&row.gpu),
                 gpu: row.gpu,
-                asker,
+                requester,
                 times: row.times,
                 waited: row.waited,
             });

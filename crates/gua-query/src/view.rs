@@ -432,9 +432,9 @@ impl Records for View {
     fn refusals(&self, window: Period) -> Result<Vec<Refusal>> {
         let mut refusals = self.records.refusals(window)?;
         for refusal in &mut refusals {
-            let asker = &mut refusal.asking.asker;
-            if !self.is_own_user(asker) {
-                *asker = self.alias(&OwnerKey::User(asker.clone()));
+            let requester = &mut refusal.request.requester;
+            if !self.is_own_user(requester) {
+                *requester = self.alias(&OwnerKey::User(requester.clone()));
             }
             for blocking in &mut refusal.blocked_by {
                 blocking.holder = self.who(&blocking.holder);

@@ -35,7 +35,7 @@ fn calendar(word: &str, today: Date) -> Option<Date> {
 fn weeks(text: &str) -> Option<Duration> {
     let days = duration::parse(&format!("{}d", text.strip_suffix('w')?)).ok()?;
     let weeks = days.checked_mul(7)?;
-    let longest = Duration::from_secs(duration::LONGEST_DAYS * 86_400);
+    let longest = Duration::from_secs(duration::MAX_DAYS * 86_400);
     (weeks <= longest).then_some(weeks)
 }
 

@@ -323,7 +323,7 @@ impl Page<'_> {
         self.line(format!("  {}", words::gap(gap.reason)));
         let [from, to] = [gap.period.from(), gap.period.to()].map(|at| self.time(at));
         let from_bound = if gap.from_is_bound { " or before" } else { "" };
-        let to = match (gap.goes_on, gap.to_is_bound) {
+        let to = match (gap.is_ongoing, gap.to_is_bound) {
             (true, _) => "until now".to_owned(),
             (false, true) => format!("to {to} or later"),
             (false, false) => format!("to {to}"),

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_that_was_measured_is_no_unknown() {
+    fn a_measured_zero_is_not_unknown() {
         let check = |summary: Value, expected: &str| {
             assert_eq!(measured(&summary, "mem_util_mean_pct"), expected);
         };

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_what_was_charged_is_told_as_a_part() {
+    fn a_partial_cost_is_marked_as_partial() {
         let hour = Micros(3_600_000_000);
         let mut sums = OwnerTotal {
             held: hour,

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_divided_among_states_and_neighbours_are_told_apart() {
+    fn time_is_divided_among_states_and_other_users_are_distinguished() {
         let summary = after(&[
             gpu(90, Some(1000), &[2]),
             gpu(0, Some(501_000), &[2, 3]),
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_is_reckoned_where_the_driver_does_not_count_and_that_is_told() {
+    fn energy_is_computed_from_power_if_the_driver_has_no_counter_and_marked_as_such() {
         let summary = after(&[gpu(90, None, &[2]), gpu(90, None, &[2])]);
         assert_eq!(
             (summary.energy_joules, summary.energy_from),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_starts_anew_takes_nothing_away() {
+    fn a_counter_that_restarts_at_zero_subtracts_nothing() {
         let looks = [900_000, 1000, 101_000].map(|energy| Gpu {
             power: Err(Missing::Unsupported),
             ..gpu(90, Some(energy), &[2])

@@ -67,7 +67,7 @@ pub use job::{End, Job, JobCommand, end_by};
 pub use lines::LineFile;
 pub use log::RunLog;
 pub use mark_pipe::MarkPipe;
-pub use marks::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, Marks, PIPE_VARIABLE, RUN_VARIABLE};
+pub use marks::{DESCRIPTOR_VARIABLE, MAX_MARK_LENGTH, Mark, Marks, PIPE_VARIABLE, RUN_VARIABLE};
 pub use monitor::{HwMonitor, MonitorFiles};
 pub use phases::PhaseSummary;
 pub use record::Record;

@@ -158,8 +158,8 @@ mod tests {
         check("whole\n", "whole\none\ntwo\n");
         check("", "one\ntwo\n");
         std::fs::write(&path, "torn").unwrap();
-        let mut anew = LineFile::create(&path).unwrap();
-        assert!(anew.write("one"));
+        let mut second = LineFile::create(&path).unwrap();
+        assert!(second.write("one"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
     }
 

@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use crate::lines::LineFile;
 
 /// Maximum number of lines that are kept for reading back after they went to a pipe or a device.
-const MOST_RECENT: usize = 10_000;
+const MAX_RECENT: usize = 10_000;
 
 /// Phases and events of one run, one JSON object each.
 ///
@@ -149,7 +149,7 @@ impl RunLog {
         self.length += 1;
         if let Some(file) = &mut self.file {
             file.write(&line);
-            if self.recent.len() == MOST_RECENT {
+            if self.recent.len() == MAX_RECENT {
                 self.recent.pop_front();
             }
         }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_written_over_its_own_file_goes_on_in_the_new_one() {
+    fn a_log_that_is_written_over_its_own_file_continues_in_the_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.jsonl");
         let link = folder.path().join("link");
@@ -233,10 +233,10 @@ mod tests {
     #[test]
     fn what_went_to_a_device_is_kept_for_a_while() {
         let mut log = RunLog::in_file(Path::new("/dev/null")).unwrap();
-        for _ in 0..MOST_RECENT + 5 {
+        for _ in 0..MAX_RECENT + 5 {
             log.event(at(), "more", &Fields::new());
         }
-        assert_eq!(log.lines().unwrap().len(), MOST_RECENT);
-        assert_eq!(log.len(), MOST_RECENT + 5);
+        assert_eq!(log.lines().unwrap().len(), MAX_RECENT);
+        assert_eq!(log.len(), MAX_RECENT + 5);
     }
 }

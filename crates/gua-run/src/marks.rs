@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 pub use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 
 /// Maximum length of a line that is written atomically (`PIPE_BUF` in pipe(7)).
-pub const LONGEST_MARK: usize = 4096;
+pub const MAX_MARK_LENGTH: usize = 4096;
 
 /// Number of bytes read at once, so that a job that floods the pipe does not block the loop.
-const AT_ONCE: usize = 2 * LONGEST_MARK;
+const AT_ONCE: usize = 2 * MAX_MARK_LENGTH;
 
 /// Default capacity of a pipe (pipe(7)).
 const WHOLE_PIPE: usize = 64 << 10;
@@ -144,8 +144,8 @@ impl Marks {
 
     fn take_at_most(&mut self, most: usize) -> Vec<Mark> {
         let mut marks = Vec::new();
-        let mut buffer = [0; LONGEST_MARK];
-        for _ in 0..most / LONGEST_MARK {
+        let mut buffer = [0; MAX_MARK_LENGTH];
+        for _ in 0..most / MAX_MARK_LENGTH {
             let Ok(length @ 1..) = self.read.read(&mut buffer) else {
                 break;
             };
@@ -158,7 +158,7 @@ impl Marks {
                     None => self.garbled += 1,
                 }
             }
-            if self.partial.len() > LONGEST_MARK {
+            if self.partial.len() > MAX_MARK_LENGTH {
                 self.partial.clear();
                 self.garbled += 1;
             }
@@ -243,7 +243,7 @@ mod tests {
         say(&format!("{}\n", event.line()));
         assert_eq!(marks.take(), [Mark::Phase("train".to_owned()), event]);
         assert_eq!(marks.garbled, 1);
-        say(&"x".repeat(LONGEST_MARK + 1));
+        say(&"x".repeat(MAX_MARK_LENGTH + 1));
         assert_eq!(marks.take(), []);
         assert_eq!(marks.garbled, 2);
     }
@@ -269,7 +269,7 @@ mod tests {
         let marks = Marks::new().unwrap();
         let jobs = marks.write.try_clone().unwrap();
         drop(marks);
-        let line = [b'x'; LONGEST_MARK];
+        let line = [b'x'; MAX_MARK_LENGTH];
         // The test's program ignores SIGPIPE, so it would see this error.
         let filled = (0..10_000).find_map(|_| rustix::io::write(&jobs, &line).err());
         assert_eq!(filled, Some(rustix::io::Errno::AGAIN));

@@ -25,7 +25,7 @@ use crate::lines::LineFile;
 use crate::record::GpuFiles;
 
 /// Maximum time to wait for a sampler at the end.
-const PATIENCE: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The samplers of one run.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl HwMonitor {
         let Some(samplers) = self.samplers.take() else {
             return Default::default();
         };
-        let until = clock::monotonic() + PATIENCE;
+        let until = clock::monotonic() + END_TIMEOUT;
         // Stop both threads before waiting for either.
         let stopped = samplers.map(|Sampler { stop, ended, total }| {
             drop(stop);
@@ -103,7 +103,9 @@ impl HwMonitor {
             let is_hung = ended.recv_timeout(left).is_err();
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             if is_hung {
-                total.fault = Some(DriverFault::Hung { deadline: PATIENCE });
+                total.fault = Some(DriverFault::Hung {
+                    deadline: END_TIMEOUT,
+                });
             }
             std::mem::take(&mut *total)
         })

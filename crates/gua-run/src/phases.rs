@@ -10,10 +10,10 @@ use serde::Serialize;
 use crate::means::{Mean, rounded};
 
 /// Maximum number of phases in a summary; the log has all of them.
-const MOST: usize = 64;
+const MAX_PHASES: usize = 64;
 
 /// Maximum length of a name, in characters.
-const LONGEST_NAME: usize = 120;
+const MAX_NAME_LENGTH: usize = 120;
 
 /// Utilisation of a GPU during a span.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub(crate) struct Busy {
 pub(crate) struct Phases {
     current: Option<Phase>,
     pub(crate) done: Vec<PhaseSummary>,
-    /// Number of phases beyond [`MOST`].
+    /// Number of phases beyond [`MAX_PHASES`].
     pub(crate) dropped: u64,
 }
 
@@ -62,7 +62,7 @@ impl Phases {
     ) -> Option<PhaseSummary> {
         let ended = self.end(now);
         self.current = Some(Phase {
-            name: name.chars().take(LONGEST_NAME).collect(),
+            name: name.chars().take(MAX_NAME_LENGTH).collect(),
             started: at,
             began: now,
             util: Mean::default(),
@@ -79,7 +79,7 @@ impl Phases {
             seconds: rounded(now.saturating_sub(phase.began).as_secs_f64(), 3),
             gpu_util_mean_pct: phase.util.mean().map(|util| rounded(util, 1)),
         };
-        if self.done.len() < MOST {
+        if self.done.len() < MAX_PHASES {
             self.done.push(ended.clone());
         } else {
             self.dropped += 1;
@@ -129,7 +129,7 @@ mod tests {
         for second in 0..1000 {
             phases.begin("step", Timestamp::UNIX_EPOCH, Duration::from_secs(second));
         }
-        assert_eq!(phases.done.len(), MOST);
+        assert_eq!(phases.done.len(), MAX_PHASES);
         assert_eq!(phases.dropped, 999 - 64);
     }
 }

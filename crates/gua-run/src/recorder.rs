@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::{Outcome, RunName, watcher};
 
 /// Maximum length of a summary in the history. An event has room for 32 KiB.
-const LONGEST_SUMMARY: usize = 24 << 10;
+const MAX_SUMMARY: usize = 24 << 10;
 
 /// Large parts of a summary that are not needed to compare runs.
 const SPARE: [&str; 3] = ["phases", "values", "notes"];
@@ -69,7 +69,7 @@ fn fitting(summary: Value) -> Map<String, Value> {
     };
     for part in SPARE {
         let length = serde_json::to_string(&summary).map_or(0, |text| text.len());
-        if length > LONGEST_SUMMARY {
+        if length > MAX_SUMMARY {
             summary.remove(part);
         }
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::run_summary::JAX_PEAK;
 
 /// Maximum length of a line in a metric file; the rest counts as another line.
-const LONGEST_LINE: u64 = 4096;
+const MAX_LINE_LENGTH: u64 = 4096;
 
 /// Maximum number of bytes read to determine the kind of a file, and maximum length of a relevant log line.
 const LOOKED_AT: u64 = 64 << 10;
@@ -89,7 +89,7 @@ pub fn summarize(
 fn lines(path: Option<&Path>, mut take: impl FnMut(&str) -> bool) -> Result<u64, FileError> {
     let Some(path) = path else { return Ok(0) };
     let mut counted = 0;
-    let read = for_each_line(path, LONGEST_LINE, |line| {
+    let read = for_each_line(path, MAX_LINE_LENGTH, |line| {
         counted += u64::from(take(line.trim_end()));
         ControlFlow::<()>::Continue(())
     });
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_not_there_leave_zeros_and_are_told() {
+    fn missing_files_leave_zeros_and_are_reported() {
         let nowhere = Path::new("/nonexistent/hw_metrics.csv");
         let found = summarize(Some(nowhere), None, Some(nowhere), LineRule::PerField).unwrap();
         assert_eq!(found.summary, ResourceSummary::default());

@@ -39,7 +39,7 @@ pub struct TreeSummary {
 }
 
 /// Minimum time between two samples: the kernel counts processor time in hundredths of a second.
-const SHORTEST: Duration = Duration::from_millis(500);
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 impl TreeUse {
     /// Adds a sample; returns the CPU cores that were busy since the one before, if known.
@@ -48,7 +48,9 @@ impl TreeUse {
         self.threads = self.threads.max(found.threads);
         self.resident = self.resident.max(found.resident);
         let cores = self.last.as_ref().and_then(|(then, before)| {
-            let time = now.checked_sub(*then).filter(|time| *time >= SHORTEST)?;
+            let time = now
+                .checked_sub(*then)
+                .filter(|time| *time >= MIN_INTERVAL)?;
             let used = found.processor.saturating_sub(before.processor);
             Some(used.as_secs_f64() / time.as_secs_f64())
         });
@@ -66,7 +68,7 @@ impl TreeUse {
             Some(rounded(float(bytes.0) / float(Bytes::PER_MB), 1))
         };
         let cpu = last.processor.as_secs_f64();
-        let mean = (took >= SHORTEST).then(|| cpu / took.as_secs_f64());
+        let mean = (took >= MIN_INTERVAL).then(|| cpu / took.as_secs_f64());
         TreeSummary {
             processes_max: self.processes.max(1),
             threads_max: self.threads.max(1),

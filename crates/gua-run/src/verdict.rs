@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_and_what_was_wasted_is_told_in_a_few_lines() {
+    fn the_summary_shows_used_and_wasted_time_in_a_few_lines() {
         let text = text(
             &summary(vec![gpu(0, 2700.0, Some(63.2)), gpu(1, 0.0, Some(0.4))]),
             None,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_tells_nothing_is_not_called_unused() {
+    fn a_gpu_without_readings_is_not_called_unused() {
         let mut silent = gpu(0, 0.0, None);
         silent.states_seconds = BTreeMap::from([(State::HeldUnknown, 3600.0)]);
         let text = text(&summary(vec![silent]), None);

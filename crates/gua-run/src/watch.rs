@@ -36,10 +36,10 @@ pub enum Scope {
 }
 
 /// Maximum number of values that a job may set; more are counted and not kept.
-const MOST_VALUES: usize = 64;
+const MAX_VALUES: usize = 64;
 
 /// Maximum length of a value with its name, in bytes of JSON.
-const LONGEST_VALUE: usize = 256;
+const MAX_VALUE_LENGTH: usize = 256;
 
 /// State of a running job.
 #[derive(Debug)]
@@ -258,8 +258,8 @@ impl Watch {
             Mark::Set(values) => {
                 for (name, value) in values {
                     let is_new = !self.values.contains_key(name);
-                    let is_large = name.len() + value.to_string().len() > LONGEST_VALUE;
-                    if is_large || (is_new && self.values.len() >= MOST_VALUES) {
+                    let is_large = name.len() + value.to_string().len() > MAX_VALUE_LENGTH;
+                    if is_large || (is_new && self.values.len() >= MAX_VALUES) {
                         self.values_dropped += 1;
                     } else {
                         self.values.insert(name.clone(), value.clone());

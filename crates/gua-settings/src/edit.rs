@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
 use crate::array::{Fields, Mistakes, fields};
-use crate::inputs::MOST_BYTES;
+use crate::inputs::MAX_BYTES;
 use crate::kind::Home;
 use crate::{Problem, Settings, file};
 
@@ -48,7 +48,7 @@ pub fn change(
         gua_files::make_private_directory(directory).map_err(cannot("create the directory of"))?;
     }
     let _lock = lock(path).map_err(cannot("write"))?;
-    let bytes = match gua_files::read_regular(path, MOST_BYTES) {
+    let bytes = match gua_files::read_regular(path, MAX_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         bytes => bytes.map_err(cannot("read"))?,
     };

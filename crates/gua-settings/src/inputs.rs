@@ -53,7 +53,7 @@ pub fn is_color_forced() -> bool {
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// Maximum size of a configuration file. A larger file is a mistake.
-pub(crate) const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// Proxies from the environment.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -274,7 +274,7 @@ impl Candidate {
 
     /// Reads the file. `None` if it is optional and does not exist.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
-        match gua_files::read_regular(&self.path, MOST_BYTES) {
+        match gua_files::read_regular(&self.path, MAX_BYTES) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 let message = "is larger than 1 MiB, the maximum for a configuration file";
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_of_a_service_stand_for_variables_that_are_not_set() {
+    fn credentials_of_a_service_replace_variables_that_are_not_set() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["cloud.json", "ca.pem", "other"] {
             std::fs::write(directory.path().join(name), "").unwrap();

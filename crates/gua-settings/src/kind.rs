@@ -131,13 +131,13 @@ kinds! {
         |raw, _| length(raw, Duration::from_millis(50)..=HOUR), written;
     /// Time between two ticks.
     TickInterval: Duration, "a duration from 1ms to 31d, such as 30s",
-        |raw, _| length(raw, Duration::from_millis(1)..=gua_model::sane::LONGEST_INTERVAL), written;
+        |raw, _| length(raw, Duration::from_millis(1)..=gua_model::sane::MAX_INTERVAL), written;
     /// Maximum age of a raw tick. The minimum is one hour, so that the daemon never loses rows that are open or were just
     /// closed.
     RawAge: Duration, "a duration of 1h or more, such as 90d", |raw, _| length(raw, HOUR..=Duration::MAX), written;
     /// Maximum length of a claim. Other users' programs would not honour a longer one.
     LeaseLength: Duration, "a duration from 1s to 7d, such as 12h",
-        |raw, _| length(raw, Duration::from_secs(1)..=gua_model::claim::LONGEST_LEASE), written;
+        |raw, _| length(raw, Duration::from_secs(1)..=gua_model::claim::MAX_LEASE), written;
     /// Interval between rows of the daily CSV. Its timestamps are whole minutes, so a minute is the minimum.
     CsvPeriod: Duration, "a duration from 1m to 1d, such as 5m",
         |raw, _| length(raw, Duration::from_secs(60)..=24 * HOUR), written;

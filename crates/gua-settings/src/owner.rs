@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_and_its_rule_is_left_out() {
+    fn a_mistake_is_reported_and_its_rule_is_ignored() {
         for (text, expected) in [
             ("container = \"x\"", "owner is missing"),
             ("owner = \"ada\"", "matches nothing"),

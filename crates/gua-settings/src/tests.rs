@@ -228,7 +228,7 @@ fn gua_config_names_a_file_instead_of_the_users() {
 }
 
 #[test]
-fn a_bad_value_leaves_the_next_lower_layer_standing() {
+fn a_bad_value_leaves_the_next_lower_layer_in_effect() {
     let layers = Layers::new(
         Some("[states]\nheld_mb = -1\n"),
         Some("[states]\nheld_mb = 7\n"),
@@ -257,7 +257,7 @@ fn a_file_that_cannot_be_read_is_a_problem_and_not_a_default() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn a_path_that_is_not_a_file_is_refused_at_once() {
     let pipe = tempfile::tempdir().unwrap();
     let pipe = pipe.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
@@ -286,7 +286,7 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_mistyped_variable_is_told_with_the_nearest_name() {
+fn a_mistyped_variable_is_reported_with_the_nearest_name() {
     let reported = |name: &str| crate::inputs::unknown([OsString::from(name)].into_iter());
     for fine in ["GUA_HELD_MB", "GUA_CONFIG", "HELD_MB", "GUAC_X", "gua_db"] {
         assert!(reported(fine).is_empty(), "{fine}");
@@ -307,7 +307,7 @@ fn a_mistyped_variable_is_told_with_the_nearest_name() {
 }
 
 #[test]
-fn a_word_that_is_no_toml_is_told_with_its_key_and_what_was_expected() {
+fn a_word_that_is_not_toml_is_reported_with_its_key_and_what_was_expected() {
     check(
         "[states]\ncount_graphics = yes # really\n",
         &["f:2:18: states.count_graphics: expected true or false, found `yes`"],

@@ -75,7 +75,7 @@ impl CheckReport {
 /// Time compared at once: one day, to bound memory.
 const CHUNK: i64 = 96 * MICROS_PER_QUARTER;
 /// Maximum number of findings per list.
-const MOST: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 impl History {
     /// Checks the whole history. `progress` receives the fraction of the ticks read so far, from 0 to 1.
@@ -85,20 +85,20 @@ impl History {
             let mut report = CheckReport {
                 file: file(connection)?,
                 dangling: dangling(connection)?,
-                quarters_wrong: totals::survey(connection, &mut sights, MOST)?,
-                sessions_wrong: sessions::impossible(connection, MOST)?,
-                rows_damaged: damaged_rows(connection, MOST)?,
+                quarters_wrong: totals::survey(connection, &mut sights, MAX_FINDINGS)?,
+                sessions_wrong: sessions::impossible(connection, MAX_FINDINGS)?,
+                rows_damaged: damaged_rows(connection, MAX_FINDINGS)?,
                 ..CheckReport::default()
             };
             read_ticks(connection, &mut report, &mut sights, &mut progress)?;
             report.first_sights_late = sights.late(connection)?;
             compare_totals(connection, &mut report)?;
-            let days = totals::days::wrong(connection, MOST)?;
+            let days = totals::days::wrong(connection, MAX_FINDINGS)?;
             let first_quarters = days.into_iter().map(UtcDay::first_quarter);
             report.quarters_wrong.extend(first_quarters);
             report.quarters_wrong.sort();
             report.quarters_wrong.dedup();
-            match imported::check(connection, MOST) {
+            match imported::check(connection, MAX_FINDINGS) {
                 Ok(old) => {
                     report.old_rows_read = old.rows_read;
                     report.old_rows_wrong = old.wrong;
@@ -112,14 +112,15 @@ impl History {
 }
 
 fn file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let sql = format!("PRAGMA integrity_check({MOST})");
+    let sql = format!("PRAGMA integrity_check({MAX_FINDINGS})");
     let mut lines: Vec<String> = sql::rows(connection, &sql, [], |row| row.get(0))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
 }
 
 fn dangling(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let sql = format!("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT {MOST}");
+    let sql =
+        format!("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT {MAX_FINDINGS}");
     sql::rows(connection, &sql, [], |row| {
         let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
         Ok(format!("a row of {table} refers to a missing {parent}"))
@@ -143,7 +144,7 @@ fn read_ticks(
                     sights.add(&gpu.uuid, at);
                 }
             }
-            Err(damage) if report.ticks_damaged.len() < MOST => {
+            Err(damage) if report.ticks_damaged.len() < MAX_FINDINGS => {
                 report.ticks_damaged.push((sane::nearest(at), damage));
             }
             Err(_) => {}
@@ -153,12 +154,12 @@ fn read_ticks(
             progress(report.ticks_read as f64 / all.max(1) as f64);
         }
     }
-    for at in ticks::absurd(connection, MOST)? {
+    for at in ticks::absurd(connection, MAX_FINDINGS)? {
         report.ticks_read += 1;
         let damage = (sane::nearest(at), Damage::Value("time"));
         report.ticks_damaged.push(damage);
     }
-    report.ticks_damaged.truncate(MOST);
+    report.ticks_damaged.truncate(MAX_FINDINGS);
     progress(1.0);
     Ok(())
 }
@@ -211,7 +212,7 @@ fn compare(
     wrong.dedup();
     // Unreadable quarters are already in the list.
     wrong.retain(|quarter| !report.quarters_wrong.contains(quarter));
-    wrong.truncate(MOST.saturating_sub(report.quarters_wrong.len()));
+    wrong.truncate(MAX_FINDINGS.saturating_sub(report.quarters_wrong.len()));
     report.quarters_wrong.extend(wrong);
     Ok(())
 }
@@ -259,7 +260,7 @@ fn used_by_reports(connection: &Connection) -> Result<Vec<String>, ReadError> {
         "request",
         refusal::COLUMNS,
         &mut found,
-        refusal::asking,
+        refusal::request,
     )?;
     Ok(found)
 }

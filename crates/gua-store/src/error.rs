@@ -165,7 +165,7 @@ impl From<rusqlite::Error> for ReadError {
 
 /// Returns whether an SQLite error in the source chain reports a damaged file.
 #[must_use]
-pub fn tells_of_damage(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     std::iter::successors(Some(error), |error| error.source()).any(|error| {
         let code = error

@@ -81,7 +81,7 @@ impl Store {
             intake::erase(&transaction)?;
         }
         transaction.commit()?;
-        self.start_chain_anew();
+        self.restart_chain();
         if is_known {
             self.rebuild_totals()?;
         }

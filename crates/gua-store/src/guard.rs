@@ -9,8 +9,8 @@ use rusqlite::limits::Limit;
 use sha2::{Digest as _, Sha256};
 
 /// Maximum length of a value and of a row. The longest value is a file of 64 MB in a board's archive.
-const LONGEST_VALUE: i32 = 65 << 20;
-const LONGEST_STATEMENT: i32 = 1 << 20;
+const MAX_VALUE_LENGTH: i32 = 65 << 20;
+const MAX_STATEMENT_LENGTH: i32 = 1 << 20;
 
 /// Restricts a database that another user may have created: its views and triggers do not run, its schema cannot call unsafe
 /// functions, and values and statements are no longer than any that gua writes.
@@ -20,19 +20,19 @@ pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_LENGTH)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_STATEMENT_LENGTH)?;
     Ok(())
 }
 
 /// Maximum size of a file that is read in full before a writer uses it. Reading a larger one would delay the start.
-const MOST_TO_READ: i64 = 64 << 20;
+const MAX_TO_READ: i64 = 64 << 20;
 
 /// Whether a file is small enough to be read in full before a writer uses it.
 pub fn is_small(connection: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
     let bytes: i64 = connection.query_row(sql, [], |row| row.get(0))?;
-    Ok(bytes <= MOST_TO_READ)
+    Ok(bytes <= MAX_TO_READ)
 }
 
 /// Reads all pages and returns the first damage that SQLite finds.

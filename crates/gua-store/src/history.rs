@@ -212,7 +212,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<RunInfo, ReadError> {
         id: RunId(row.get(0)?),
         started: sane::nearest(row.get(1)?),
         ended: row.get::<_, Option<i64>>(2)?.and_then(sane::time),
-        interval: interval.min(sane::LONGEST_INTERVAL),
+        interval: interval.min(sane::MAX_INTERVAL),
         host: row.get(4)?,
         version: row.get(5)?,
         boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),

@@ -48,7 +48,7 @@ use std::path::Path;
 pub use backup::BackupError;
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
-pub use error::{OpenError, ReadError, WriteError, tells_of_damage};
+pub use error::{OpenError, ReadError, WriteError, is_damage};
 pub use files::{FilePrint, remove, set_aside};
 pub use first_sight::LateSight;
 pub use forget::Forgotten;

@@ -154,9 +154,9 @@ impl Store {
 /// an interval of `now`. After a jump, it advances with the ticks that arrive, until they have arrived for `wait`; from then
 /// on the clock is trusted. `None` if less has been recorded, so that nothing is due.
 fn trusted(connection: &Connection, now: i64, keep: i64) -> rusqlite::Result<Option<i64>> {
-    const MOST: i64 = 24 * 3600 * 1_000_000;
+    const MAX_WAIT: i64 = 24 * 3600 * 1_000_000;
     // Also protects ticks with a retention time of only an hour from the first jump.
-    let wait = MOST.min(keep / 8);
+    let wait = MAX_WAIT.min(keep / 8);
     let mut statement =
         connection.prepare_cached("SELECT at FROM tick WHERE at <= ?1 ORDER BY at DESC")?;
     let mut rows = statement.query([now])?;

@@ -158,7 +158,7 @@ impl Store {
         self.file = opened.file;
         self.journal = journal_of(&self.path);
         self.stranded = opened.stranded;
-        self.start_chain_anew();
+        self.restart_chain();
         Ok(())
     }
 }

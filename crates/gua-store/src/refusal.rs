@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use gua_model::classify::holders;
-use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
+use gua_model::refusal::{Blocking, Refusal, RefusalOutcome, RequestRecord};
 use gua_model::{GpuUuid, OwnerKey, Period, RollUp, Thresholds, Uid, User, classify, sane};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Row, params};
@@ -32,7 +32,7 @@ const REFUSALS_AFTER: &str = "refusals_after";
 /// A refusal to be stored.
 #[derive(Clone, Debug)]
 pub struct NewRefusal {
-    pub asking: Asking,
+    pub request: RequestRecord,
     /// Identifier given by the requesting program; each is stored once.
     pub event: String,
     /// GPUs that the requesting program found in use.
@@ -56,19 +56,19 @@ impl Store {
     ) -> Result<Kept, WriteError> {
         let thresholds = self.thresholds()?;
         let transaction = sql::begin(&mut self.connection)?;
-        let asked = new.asking.at.as_microsecond();
+        let asked = new.request.at.as_microsecond();
         if !is_wanted(&transaction, new, asked, arrived)? {
             return Ok(Kept::No);
         }
-        let Asking {
-            asker,
+        let RequestRecord {
+            requester,
             wanted,
             had,
             outcome,
             waited,
             ..
-        } = &new.asking;
-        let person = names::person(&transaction, asker, asked)?.cast_signed();
+        } = &new.request;
+        let person = names::person(&transaction, requester, asked)?.cast_signed();
         let waited = i64::try_from(waited.as_micros()).unwrap_or(i64::MAX);
         transaction.execute(
             "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -96,7 +96,7 @@ fn is_wanted(
     asked: i64,
     arrived: Timestamp,
 ) -> rusqlite::Result<bool> {
-    let uid = new.asking.asker.uid.0;
+    let uid = new.request.requester.uid.0;
     if meta(connection, REFUSALS_AFTER)?.is_some_and(|after| asked <= after) {
         return Ok(false);
     }
@@ -149,7 +149,7 @@ impl History {
             let sql = format!("{COLUMNS} WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id");
             undamaged_rows(connection, &sql, sane::bounds(window), |row| {
                 Ok(Refusal {
-                    asking: asking(row)?,
+                    request: request(row)?,
                     blocked_by: blocked_by(connection, row.get(0)?)?,
                 })
             })
@@ -157,16 +157,16 @@ impl History {
     }
 }
 
-/// Columns that [`asking`] reads.
+/// Columns that [`request`] reads.
 pub(crate) const COLUMNS: &str =
     "SELECT refusal.id, at, uid, name, wanted, had, outcome, waited FROM refusal
      JOIN owner AS person ON person.id = asker";
 
-pub(crate) fn asking(row: &Row<'_>) -> Result<Asking, ReadError> {
+pub(crate) fn request(row: &Row<'_>) -> Result<RequestRecord, ReadError> {
     let outcome: String = row.get(6)?;
-    Ok(Asking {
+    Ok(RequestRecord {
         at: at(row.get(1)?)?,
-        asker: User {
+        requester: User {
             uid: Uid(row.get(2)?),
             name: row.get(3)?,
         },

@@ -159,8 +159,8 @@ fn from_ticks(
     let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
     each(connection, "part = 1", &[], |stored| over(&stored.session))?;
     replayed.over.iter().for_each(over);
-    let anew = |session: Session| Stored { row: 0, session };
-    Ok(replayed.fold.open().cloned().map(anew).collect())
+    let unstored = |session: Session| Stored { row: 0, session };
+    Ok(replayed.fold.open().cloned().map(unstored).collect())
 }
 
 /// Rewrites all sessions after the clock was set back, so that the rows match the ticks again.

@@ -306,7 +306,7 @@ impl Store {
     }
 
     /// Discards cached ids, which may have changed: the next tick is a key tick and looks up all its names.
-    pub(crate) fn start_chain_anew(&mut self) {
+    pub(crate) fn restart_chain(&mut self) {
         self.known.forget();
         self.chain = None;
         self.newest = None;
@@ -442,9 +442,9 @@ fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Re
 
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// Maximum size of the journal in pages before it is merged, and after that on the disk.
-const MOST_JOURNAL: i64 = 1000;
+const MAX_JOURNAL: i64 = 1000;
 /// Size in pages to which a journal is limited on a full disk. A tick takes one to three.
-const LEAST_JOURNAL: i64 = 16;
+const MIN_JOURNAL: i64 = 16;
 const PAGE: i64 = 4096;
 
 /// Limits the journal to a part of the free space. A journal that fills the disk could not be merged, because merging needs
@@ -453,7 +453,7 @@ pub(crate) fn bound_journal(connection: &Connection, path: &Path) -> rusqlite::R
     let free = gua_files::free_bytes(path);
     let free = free.and_then(|free| i64::try_from(free).ok());
     let free = free.unwrap_or(i64::MAX);
-    let pages = (free / 4 / PAGE).clamp(LEAST_JOURNAL, MOST_JOURNAL);
+    let pages = (free / 4 / PAGE).clamp(MIN_JOURNAL, MAX_JOURNAL);
     connection.pragma_update(None, "wal_autocheckpoint", pages)?;
     connection.pragma_update(None, "journal_size_limit", pages * PAGE)
 }

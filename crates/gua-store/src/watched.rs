@@ -20,7 +20,7 @@ const BUDGET: Budget = Budget {
     most: 8 << 20,
 };
 /// Bytes that every run costs: about 1,000 runs a day, whatever their size.
-const LEAST_BYTES: usize = 8 << 10;
+const MIN_BYTES: usize = 8 << 10;
 /// Maximum number of runs that are deleted at once.
 const DROPPED_AT_ONCE: u32 = 2000;
 
@@ -59,13 +59,13 @@ impl Store {
                 let end = "UPDATE watched_run SET ended = ?2, exit_code = ?3 WHERE id = ?1";
                 sql::run(&transaction, end, params![id, ended, run.exit_code])?;
                 // The end is stored in any case: without it, the run would seem lost.
-                if admits(bytes.saturating_sub(LEAST_BYTES))? {
+                if admits(bytes.saturating_sub(MIN_BYTES))? {
                     let rest = "UPDATE watched_run SET cards = ?2, summary = ?3 WHERE id = ?1";
                     sql::run(&transaction, rest, params![id, gpus, run.summary])?;
                 }
             }
             Some(_) => return Ok(Kept::No),
-            None if !admits(bytes.max(LEAST_BYTES))? => return Ok(Kept::No),
+            None if !admits(bytes.max(MIN_BYTES))? => return Ok(Kept::No),
             None => {
                 let person = names::person(&transaction, &run.owner, started)?.cast_signed();
                 sql::run(
@@ -117,11 +117,11 @@ impl History {
 
     /// Runs whose name begins with `prefix`, the latest first. Several users can have runs with the same name.
     pub fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>, ReadError> {
-        const MOST: u32 = 16;
+        const MAX_ROWS: u32 = 16;
         self.read(|connection| {
             let sql = format!(
                 "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 AND started >= ?2 AND started < ?3
-                 {LATEST_FIRST} LIMIT {MOST}"
+                 {LATEST_FIRST} LIMIT {MAX_ROWS}"
             );
             undamaged_rows(connection, &sql, (prefix, sane::FIRST, sane::END), from_row)
         })

@@ -35,7 +35,7 @@ impl Work {
         Ok(Self(steps))
     }
 
-    /// Starts to count anew, for the next question.
+    /// Resets the count for the next question.
     pub fn restart(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -296,7 +296,7 @@ fn refused(shape: Shape, uuids: &[GpuUuid]) -> Refused {
         holder: person(number),
         gpu: uuids[0].clone(),
         index: Some(0),
-        asker: person(number + 1),
+        requester: person(number + 1),
         times: u64::from(number) + 1,
         waited: SignedDuration::from_mins(i64::from(number) * 45),
     };

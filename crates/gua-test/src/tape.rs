@@ -214,7 +214,7 @@ pub fn recording(name: &str) -> Vec<Value> {
     serde_json::from_str::<Recording>(&text).unwrap().values
 }
 
-/// A short text that stands for a long one.
+/// A short text in place of a long one.
 #[must_use]
 pub fn digest(text: &str) -> String {
     data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(text.as_bytes()))

@@ -24,7 +24,7 @@ use crate::view;
 use crate::writer::Writer;
 
 /// Maximum time to write a page when leaving.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Use of colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,12 +129,12 @@ impl Screen {
 
     /// Reports whether the last sequences were written in time.
     fn write_last_sequences(&mut self) -> io::Result<bool> {
-        if !self.writer.is_free_within(PATIENCE)? {
+        if !self.writer.is_free_within(LEAVE_TIMEOUT)? {
             return Ok(false);
         }
         queue!(self.page, EndSynchronizedUpdate, LeaveAlternateScreen, Show)?;
         self.writer.send(self.page.0.take())?;
-        self.writer.is_free_within(PATIENCE)
+        self.writer.is_free_within(LEAVE_TIMEOUT)
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_stand_under_their_launcher_and_shells_between_are_left_out() {
+    fn workers_are_listed_under_their_launcher_without_the_shells_between() {
         check(
             &[(100, 1), (200, 100), (300, 200), (400, 300), (401, 300)],
             &[400, 401],
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_started_a_holder_stands_above_it() {
+    fn a_holder_is_listed_above_a_holder_that_it_started() {
         check(
             &[(10, 1), (20, 10), (30, 20)],
             &[30, 10],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_look_up_stands_alone() {
+    fn a_process_with_an_unknown_parent_is_a_root() {
         check(&[], &[5, 6], &["5", "6"]);
         check(&[(5, 6), (6, 5)], &[5], &["6", "└─ 5"]);
         check(&[(5, 6), (6, 5)], &[5, 6], &["6", "└─ 5"]);

@@ -51,9 +51,9 @@ impl Writer {
     }
 
     /// As [`Writer::is_free`], with a time limit.
-    pub(crate) fn is_free_within(&mut self, patience: Duration) -> io::Result<bool> {
+    pub(crate) fn is_free_within(&mut self, timeout: Duration) -> io::Result<bool> {
         if self.is_busy {
-            match self.written.recv_timeout(patience) {
+            match self.written.recv_timeout(timeout) {
                 Ok(written) => {
                     self.is_busy = false;
                     written?;

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_by_kind_and_without_its_values() {
+    fn an_invalid_file_is_reported_by_kind_and_without_its_values() {
         let check = |text: &str, expected: CloudError| {
             assert_eq!(CloudConfig::read(text.as_bytes()), Err(expected), "{text}");
         };

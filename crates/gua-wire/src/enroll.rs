@@ -7,9 +7,9 @@ use crate::fields::FieldsError;
 use crate::token::{Token, TokenError};
 
 /// Maximum length of the host name in a claim, in characters.
-pub const LONGEST_HOSTNAME: usize = 255;
+pub const MAX_HOSTNAME_LENGTH: usize = 255;
 /// Maximum length of the version in a claim, in characters.
-pub const LONGEST_VERSION: usize = 64;
+pub const MAX_VERSION_LENGTH: usize = 64;
 
 /// Request with which a host enrols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,9 +49,9 @@ impl ClaimRequest {
     pub fn new(enrollment_token: Token, about: AboutHost<'_>) -> Result<Self, TooLong> {
         Ok(Self {
             enrollment_token,
-            hostname: bounded("hostname", about.hostname, LONGEST_HOSTNAME)?,
-            agent_version: bounded("agentVersion", about.agent_version, LONGEST_VERSION)?,
-            driver_version: bounded("driverVersion", about.driver_version, LONGEST_VERSION)?,
+            hostname: bounded("hostname", about.hostname, MAX_HOSTNAME_LENGTH)?,
+            agent_version: bounded("agentVersion", about.agent_version, MAX_VERSION_LENGTH)?,
+            driver_version: bounded("driverVersion", about.driver_version, MAX_VERSION_LENGTH)?,
         })
     }
 

@@ -250,11 +250,11 @@ impl From<Obstacle> for ObstacleWord {
             Obstacle::Divided => ObstacleWord::Divided,
             Obstacle::Unseen(_) => ObstacleWord::Unobserved,
             Obstacle::Held => ObstacleWord::Held,
-            // A report has no wishes about models, so `OtherModel` does not occur.
+            // A report has no criteria about models, so `OtherModel` does not occur.
             Obstacle::Busy(_) | Obstacle::UtilTooHigh(_) | Obstacle::OtherModel => {
                 ObstacleWord::Busy
             }
-            // A report has no wishes about memory, so `TooSmall` does not occur.
+            // A report has no criteria about memory, so `TooSmall` does not occur.
             Obstacle::MemoryUsed { .. } | Obstacle::TooLittleFree(_) | Obstacle::TooSmall(_) => {
                 ObstacleWord::MemoryUsed
             }

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::token::Token;
 
 /// Maximum size of a response that is parsed.
-const LONGEST_BODY: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 /// Maximum number of characters of the board's message that are displayed.
-const LONGEST_DETAIL: usize = 500;
+const MAX_DETAIL_LENGTH: usize = 500;
 
 /// Returns the message for an error response. The board's text is appended if the body is a JSON object whose `detail`
 /// is a string. A list, which boards send for a body that failed validation, is not displayed.
@@ -23,14 +23,14 @@ pub fn sentence(status: u16, body: &[u8], secret: &Token) -> String {
 }
 
 fn detail(body: &[u8], secret: &Token) -> Option<String> {
-    if body.len() > LONGEST_BODY {
+    if body.len() > MAX_BODY {
         return None;
     }
     let value: Value = serde_json::from_slice(body).ok()?;
     let detail = value.as_object()?.get("detail")?.as_str()?;
     // Hide the secret before truncating, so that no part of it remains at the end.
     let shown = sanitize(&secret.hide_in(detail));
-    Some(match shown.char_indices().nth(LONGEST_DETAIL) {
+    Some(match shown.char_indices().nth(MAX_DETAIL_LENGTH) {
         Some((end, _)) => format!("{}…", &shown[..end]),
         None => shown,
     })
@@ -80,9 +80,9 @@ mod tests {
         let long = format!(r#"{{"detail":"{}gua_agent_secret"}}"#, "é".repeat(495));
         let shown = message(long.as_bytes());
         assert!(shown.ends_with("é[hidd…"), "{shown}");
-        let huge = format!(r#"{{"detail":"{}"}}"#, "x".repeat(LONGEST_BODY));
+        let huge = format!(r#"{{"detail":"{}"}}"#, "x".repeat(MAX_BODY));
         assert_eq!(message(huge.as_bytes()), PLAIN);
-        let deep = format!(r#"{{"detail":{}"#, "[".repeat(LONGEST_BODY - 20));
+        let deep = format!(r#"{{"detail":{}"#, "[".repeat(MAX_BODY - 20));
         assert_eq!(message(deep.as_bytes()), PLAIN);
     }
 

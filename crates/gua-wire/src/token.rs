@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_token_is_hidden_wherever_it_stands() {
+    fn what_looks_like_a_token_is_hidden_in_any_position() {
         let check = |text: &str, expected: &str| assert_eq!(Token::hide_all_in(text), expected);
         check(
             "unexpected 'gua_enroll_aB-1' found",

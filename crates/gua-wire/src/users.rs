@@ -44,17 +44,17 @@ pub struct Salt(Vec<u8>);
 
 /// The salt is short enough to be guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the salt for user names has fewer than {} bytes", Salt::SHORTEST)]
+#[error("the salt for user names has fewer than {} bytes", Salt::MIN_LENGTH)]
 pub struct ShortSalt;
 
 impl Salt {
     /// Minimum length in bytes: 128 bits.
-    pub const SHORTEST: usize = 16;
+    pub const MIN_LENGTH: usize = 16;
 
     /// # Errors
     /// When it has fewer than 16 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, ShortSalt> {
-        if bytes.len() < Self::SHORTEST {
+        if bytes.len() < Self::MIN_LENGTH {
             return Err(ShortSalt);
         }
         Ok(Self(bytes.to_vec()))
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_told_hidden_or_not_at_all() {
+    fn a_name_is_sent_hidden_or_not_at_all() {
         let salt = Salt::new(b"0123456789abcdef").unwrap();
         assert_eq!(UserPolicy::Plain.apply("alice").as_deref(), Some("alice"));
         assert_eq!(UserPolicy::Omit.apply("alice"), None);

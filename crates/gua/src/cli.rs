@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_visible_command_stands_in_one_group() {
+    fn every_visible_command_is_in_one_group() {
         let tree = tree();
         let mut visible: Vec<&str> = visible_commands(&tree)
             .map(clap::Command::get_name)

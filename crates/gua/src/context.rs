@@ -27,7 +27,7 @@ use crate::output;
 pub use gua_collector::VERSION;
 
 /// Delay after which a message says that the driver is slow.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 /// The settings of this process.
 #[derive(Debug)]
@@ -210,10 +210,10 @@ pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
     let (done, wait) = mpsc::channel::<()>();
     // If the thread cannot be started, only the message is missing.
     let _ = thread::Builder::new().spawn(move || {
-        if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if wait.recv_timeout(SLOW_AFTER) == Err(RecvTimeoutError::Timeout) {
             output::eprint(&format!(
                 "the driver has not answered for {} s; waiting up to {:.0} s\n",
-                PATIENCE.as_secs(),
+                SLOW_AFTER.as_secs(),
                 longest.as_secs_f64()
             ));
         }

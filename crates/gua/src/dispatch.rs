@@ -24,7 +24,7 @@ use crate::output;
 /// Runs the program with the arguments of the process, including the program name.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
-    ignored::heed_children();
+    ignored::restore_child_signal();
     if !ignored::was_ignored(Signal::XFSZ.as_raw()) {
         gua_files::fail_writes_over_the_limit();
     }

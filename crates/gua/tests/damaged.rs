@@ -42,7 +42,7 @@ const COMMANDS: [&str; 19] = [
 /// Processor time that a command on a damaged history may take beyond that on a healthy one.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Time after which a command does not end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Three hours of two GPUs on each of two days, after some imported rows.
 fn recorded() -> TestHost {
@@ -73,7 +73,7 @@ fn run(host: &TestHost, line: &str) -> (Option<i32>, Duration, String) {
 
 /// Waits for the end of a process. One that does not end is killed.
 fn processor_time(child: &mut Child) -> Duration {
-    let deadline = clock::monotonic() + PATIENCE;
+    let deadline = clock::monotonic() + TIMEOUT;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     while waitid(WaitId::Pid(Pid::from_child(child)), options)
         .unwrap()

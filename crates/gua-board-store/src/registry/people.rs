@@ -73,12 +73,12 @@ pub enum Join {
 pub struct HostUser {
     pub host: Option<HostId>,
     /// As the host sends it: a name or a pseudonym.
-    #[schemars(length(min = 1, max = LONGEST_USER_NAME))]
+    #[schemars(length(min = 1, max = MAX_USER_NAME_LENGTH))]
     pub name: String,
 }
 
 /// Maximum length of a user name, in characters.
-pub const LONGEST_USER_NAME: usize = 100;
+pub const MAX_USER_NAME_LENGTH: usize = 100;
 
 /// A user name that belongs to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

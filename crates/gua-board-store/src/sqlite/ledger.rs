@@ -13,16 +13,16 @@ use rusqlite::{Params, Row, params};
 use super::{SqliteStore, time, word};
 use crate::error::{Result, StoreError};
 use crate::id::HostId;
-use crate::ledger::{ArchiveName, Form, Ledger, MOST_CLOCK_LEAD, Observation};
+use crate::ledger::{ArchiveName, Form, Ledger, MAX_CLOCK_LEAD, Observation};
 
 /// Upper bound of a stored body when it is read back. A larger one is damage.
-const LONGEST_BODY: u64 = 64 << 20;
+const MAX_BODY: u64 = 64 << 20;
 
 impl Ledger for SqliteStore {
     fn record(&self, batch: &[Observation]) -> Result<()> {
         // Compressed before the transaction, so that other writers wait less.
         let bodies: Vec<Vec<u8>> = batch.iter().map(|one| compressed(&one.body)).collect();
-        let lead = i64::try_from(MOST_CLOCK_LEAD.as_micros()).expect("a few minutes fit");
+        let lead = i64::try_from(MAX_CLOCK_LEAD.as_micros()).expect("a few minutes fit");
         self.write(|transaction| {
             let mut history = transaction.prepare_cached(
                 "INSERT INTO snapshot (observed_at, host, received_at, body) VALUES (?1, ?2, ?3, ?4)
@@ -181,7 +181,7 @@ fn unpacked(packed: Observation) -> Result<Observation> {
 fn decompressed(stored: &[u8]) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     ZlibDecoder::new(stored)
-        .take(LONGEST_BODY)
+        .take(MAX_BODY)
         .read_to_end(&mut body)
         .map_err(|_| StoreError::Invalid("observation"))?;
     Ok(body)

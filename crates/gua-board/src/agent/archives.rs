@@ -21,7 +21,7 @@ use crate::error::Problem;
 use crate::request::read_body;
 
 /// Maximum size of a file. A day of a large host has a few megabytes.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Oldest day that is accepted: a host cannot fill the disk with invented days.
@@ -83,7 +83,7 @@ pub(crate) async fn put_archive(
     let Query(upload) = query.map_err(|error| Problem::Invalid(error.body_text()))?;
     let name = archive_name(&upload, now)?;
     let _permit = app.uploads.acquire().await.map_err(|_| Problem::Stopping)?;
-    let content = read_body(body, MOST_BYTES).await?;
+    let content = read_body(body, MAX_BYTES).await?;
     if !content.starts_with(&GZIP) {
         return Err(invalid("the body is not a gzip file"));
     }

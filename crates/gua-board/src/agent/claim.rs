@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use gua_board_store::registry::{Action, Actor, Change, HostClaim, Refusal};
 use gua_board_store::{Kind, Secret, SecretHash, StoreError};
-use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
+use gua_wire::enroll::{MAX_HOSTNAME_LENGTH, MAX_VERSION_LENGTH};
 use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::error::Problem;
 use crate::request::{ClientAddress, parse, read_body};
 
-const MOST_BYTES: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -55,7 +55,7 @@ pub(crate) async fn claim(
         retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
     };
     app.claims.take(address.0).map_err(too_many)?;
-    let claim: Claim = parse_claim(&read_body(body, MOST_BYTES).await?)?;
+    let claim: Claim = parse_claim(&read_body(body, MAX_BYTES).await?)?;
     let token = Secret::generate(Kind::Agent);
     let claim = HostClaim {
         key: SecretHash::of(claim.enrollment_token.trim()),
@@ -119,9 +119,9 @@ fn parse_claim(bytes: &[u8]) -> Result<Claim, Problem> {
         return Err(invalid("enrollmentToken is blank"));
     }
     for (field, text, longest) in [
-        ("hostname", &claim.hostname, LONGEST_HOSTNAME),
-        ("agentVersion", &claim.agent_version, LONGEST_VERSION),
-        ("driverVersion", &claim.driver_version, LONGEST_VERSION),
+        ("hostname", &claim.hostname, MAX_HOSTNAME_LENGTH),
+        ("agentVersion", &claim.agent_version, MAX_VERSION_LENGTH),
+        ("driverVersion", &claim.driver_version, MAX_VERSION_LENGTH),
     ] {
         check_text(field, text.as_deref().unwrap_or_default(), longest)?;
     }

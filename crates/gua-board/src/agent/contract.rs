@@ -3,24 +3,24 @@
 use std::collections::HashSet;
 
 use gua_model::GpuUuid;
-use gua_model::claim::LONGEST_REASON;
+use gua_model::claim::MAX_REASON_LENGTH;
 use gua_wire::LiveReport;
-use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
+use gua_wire::enroll::{MAX_HOSTNAME_LENGTH, MAX_VERSION_LENGTH};
 use gua_wire::snapshot::{CollectionStatus, Snapshot, SnapshotGpu};
 use jiff::Timestamp;
 
 use crate::error::Problem;
 
 /// Maximum number of GPUs and MIG instances of a host.
-const MOST_GPUS: usize = 1024;
+const MAX_GPUS: usize = 1024;
 /// Maximum number of processes on one GPU.
-const MOST_PROCESSES: usize = 10_000;
+const MAX_PROCESSES: usize = 10_000;
 /// Maximum number of people who keep one GPU.
-const MOST_KEEPS: usize = 1000;
+const MAX_KEEPS: usize = 1000;
 /// Maximum number of error codes or problems.
-const MOST_ERRORS: usize = 1000;
+const MAX_ERRORS: usize = 1000;
 /// Maximum length of a name or message, in characters.
-const LONGEST_TEXT: usize = 1024;
+const MAX_TEXT_LENGTH: usize = 1024;
 
 /// Checks a snapshot and returns the time of its observation.
 pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> {
@@ -36,7 +36,7 @@ pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> 
     check_host(&host.hostname, &host.agent_version, &host.driver_version)?;
     check_count(snapshot.gpus.len(), snapshot.errors.len())?;
     for text in &snapshot.errors {
-        check_text("errors", text, LONGEST_TEXT)?;
+        check_text("errors", text, MAX_TEXT_LENGTH)?;
     }
     let mut uuids = HashSet::new();
     for gpu in &snapshot.gpus {
@@ -53,7 +53,7 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
     check_host(&host.hostname, &host.agent_version, driver)?;
     check_count(report.gpus.len(), report.problems.len())?;
     for text in &report.problems {
-        check_text("problems", text, LONGEST_TEXT)?;
+        check_text("problems", text, MAX_TEXT_LENGTH)?;
     }
     let mut uuids = HashSet::new();
     for gpu in &report.gpus {
@@ -61,30 +61,30 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
         check_text(
             "name",
             gpu.name.as_deref().unwrap_or_default(),
-            LONGEST_TEXT,
+            MAX_TEXT_LENGTH,
         )?;
         let owner = gpu.claim.as_ref().and_then(|claim| claim.owner.as_deref());
-        check_text("owner", owner.unwrap_or_default(), LONGEST_TEXT)?;
-        require(gpu.keeps.len() <= MOST_KEEPS, "a GPU has too many keeps")?;
+        check_text("owner", owner.unwrap_or_default(), MAX_TEXT_LENGTH)?;
+        require(gpu.keeps.len() <= MAX_KEEPS, "a GPU has too many keeps")?;
         for keep in &gpu.keeps {
             let (owner, why) = (keep.owner.as_deref(), keep.why.as_deref());
-            check_text("owner", owner.unwrap_or_default(), LONGEST_TEXT)?;
-            check_text("why", why.unwrap_or_default(), LONGEST_REASON)?;
+            check_text("owner", owner.unwrap_or_default(), MAX_TEXT_LENGTH)?;
+            check_text("why", why.unwrap_or_default(), MAX_REASON_LENGTH)?;
         }
         require(
-            gpu.processes.len() <= MOST_PROCESSES,
+            gpu.processes.len() <= MAX_PROCESSES,
             "a GPU has too many processes",
         )?;
         for process in &gpu.processes {
             check_text(
                 "owner",
                 process.owner.as_deref().unwrap_or_default(),
-                LONGEST_TEXT,
+                MAX_TEXT_LENGTH,
             )?;
             check_text(
                 "name",
                 process.name.as_deref().unwrap_or_default(),
-                LONGEST_TEXT,
+                MAX_TEXT_LENGTH,
             )?;
         }
     }
@@ -92,14 +92,14 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
 }
 
 fn check_host(hostname: &str, agent: &str, driver: &str) -> Result<(), Problem> {
-    check_text("hostname", hostname, LONGEST_HOSTNAME)?;
-    check_text("agentVersion", agent, LONGEST_VERSION)?;
-    check_text("driverVersion", driver, LONGEST_VERSION)
+    check_text("hostname", hostname, MAX_HOSTNAME_LENGTH)?;
+    check_text("agentVersion", agent, MAX_VERSION_LENGTH)?;
+    check_text("driverVersion", driver, MAX_VERSION_LENGTH)
 }
 
 fn check_count(gpus: usize, errors: usize) -> Result<(), Problem> {
-    require(gpus <= MOST_GPUS, "the host has too many GPUs")?;
-    require(errors <= MOST_ERRORS, "the host has too many errors")
+    require(gpus <= MAX_GPUS, "the host has too many GPUs")?;
+    require(errors <= MAX_ERRORS, "the host has too many errors")
 }
 
 fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
@@ -107,7 +107,7 @@ fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
         gpu.uuid.parse::<GpuUuid>().is_ok(),
         "uuid is not printable ASCII",
     )?;
-    check_text("name", &gpu.name, LONGEST_TEXT)?;
+    check_text("name", &gpu.name, MAX_TEXT_LENGTH)?;
     require(
         gpu.memory_total_mb > 0,
         "memoryTotalMb must be greater than zero",
@@ -118,13 +118,13 @@ fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
     )?;
     require(gpu.util_pct <= 100, "utilPct is greater than 100")?;
     require(
-        gpu.processes.len() <= MOST_PROCESSES,
+        gpu.processes.len() <= MAX_PROCESSES,
         "a GPU has too many processes",
     )?;
     for process in &gpu.processes {
         require(process.pid > 0, "pid must be greater than zero")?;
-        check_text("linuxUser", &process.linux_user, LONGEST_TEXT)?;
-        check_text("name", &process.name, LONGEST_TEXT)?;
+        check_text("linuxUser", &process.linux_user, MAX_TEXT_LENGTH)?;
+        check_text("name", &process.name, MAX_TEXT_LENGTH)?;
     }
     Ok(())
 }

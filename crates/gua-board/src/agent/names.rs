@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use gua_board_store::SecretHash;
-use gua_board_store::registry::{Actor, LONGEST_USER_NAME};
+use gua_board_store::registry::{Actor, MAX_USER_NAME_LENGTH};
 use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::request::{ClientAddress, parse, read_body};
 
-const MOST_BYTES: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,8 +38,8 @@ pub(crate) async fn prove_name(
     if app.claims.take(address.0).is_err() {
         return Err(Problem::TooManyRequests { retry_after: 1 });
     }
-    let proof: Proof = parse(&read_body(body, MOST_BYTES).await?)?;
-    check_text("user", &proof.user, LONGEST_USER_NAME)?;
+    let proof: Proof = parse(&read_body(body, MAX_BYTES).await?)?;
+    check_text("user", &proof.user, MAX_USER_NAME_LENGTH)?;
     if proof.user.is_empty() {
         return Err(invalid("user is empty"));
     }

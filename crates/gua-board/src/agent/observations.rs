@@ -22,7 +22,7 @@ use crate::error::Problem;
 use crate::request::{parse, read_body};
 
 /// Maximum size of a snapshot or live report: hundreds of GPUs with many processes each.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// Age at which an agent is asked to replace its token.
 const TOKEN_TIME: SignedDuration = SignedDuration::from_hours(24 * 30);
@@ -66,7 +66,7 @@ async fn receive(app: &App, agent: &AgentCaller, body: Body) -> Result<axum::bod
         retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
     };
     app.pushes.take(agent.host.id.clone()).map_err(too_many)?;
-    read_body(body, MOST_BYTES).await
+    read_body(body, MAX_BYTES).await
 }
 
 async fn record(

@@ -18,9 +18,9 @@ use crate::limits::RateLimit;
 use crate::server::until_stopping;
 
 /// Maximum number of streams.
-const MOST_STREAMS: i64 = 20_000;
+const MAX_STREAMS: i64 = 20_000;
 /// Maximum size of a frame.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 /// Time without a frame after which a stream is closed.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Time between two checks that the token is still valid.
@@ -36,13 +36,13 @@ pub(crate) async fn stream(
     if *app.stopping().borrow() {
         return Err(Problem::Stopping);
     }
-    if app.metrics.streams.load(Ordering::Relaxed) >= MOST_STREAMS {
+    if app.metrics.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
         return Err(Problem::Overloaded);
     }
     let upgrade = upgrade.map_err(|error| Problem::Invalid(error.body_text()))?;
     let upgrade = upgrade
-        .max_message_size(MOST_BYTES)
-        .max_frame_size(MOST_BYTES);
+        .max_message_size(MAX_BYTES)
+        .max_frame_size(MAX_BYTES);
     Ok(upgrade.on_upgrade(async move |mut socket| {
         app.metrics.streams.fetch_add(1, Ordering::Relaxed);
         let end = receive(&app, &agent, &mut socket).await;

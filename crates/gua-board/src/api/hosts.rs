@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{Done, LONGEST_NAME, NAME_PATTERN, Paged, Search, SetGroups, checked_name, whole};
+use super::{Done, MAX_NAME_LENGTH, NAME_PATTERN, Paged, Search, SetGroups, checked_name, whole};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
@@ -26,7 +26,7 @@ use crate::live::HostLive;
 /// Time after its enrolment for which a host may turn out to be a known one.
 const NEW_HOST: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// Longest maintenance with an end.
-const MOST_HOURS: u32 = 24 * 366;
+const MAX_HOURS: u32 = 24 * 366;
 
 /// A host with the freshness of its state.
 #[derive(Serialize, JsonSchema)]
@@ -70,7 +70,7 @@ pub(crate) struct Since {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Rename {
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     display_name: String,
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct Replace {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SetMaintenance {
     /// Why people must not use the host.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     note: String,
     /// Until it is ended by default.
     #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_HOURS))]
+    #[schemars(range(min = 1, max = MAX_HOURS))]
     ends_in_hours: Option<u32>,
 }
 
@@ -247,8 +247,8 @@ pub(crate) fn set_host_groups(call: &Call) -> Done {
 pub(crate) fn set_maintenance(call: &Call) -> Done {
     let wanted: SetMaintenance = call.input()?;
     let hours = wanted.ends_in_hours;
-    if hours.is_some_and(|hours| !(1..=MOST_HOURS).contains(&hours)) {
-        let message = format!("endsInHours must be 1 to {MOST_HOURS}");
+    if hours.is_some_and(|hours| !(1..=MAX_HOURS).contains(&hours)) {
+        let message = format!("endsInHours must be 1 to {MAX_HOURS}");
         return Err(Problem::Invalid(message));
     }
     let now = call.app.now();

@@ -9,39 +9,39 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Done, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_list, checked_name, whole,
+    Done, List, MAX_NAME_LENGTH, NAME_PATTERN, WithSecret, checked_list, checked_name, whole,
 };
 use crate::call::Call;
 use crate::error::Problem;
 
 /// Lifetime of an enrolment key by default.
 const KEY_HOURS: u32 = 24;
-const MOST_KEY_HOURS: u32 = 24 * 366;
-const MOST_USES: u32 = 100_000;
+const MAX_KEY_HOURS: u32 = 24 * 366;
+const MAX_USES: u32 = 100_000;
 /// Time for which refused hosts are shown, and their maximum number.
 const REFUSALS_TIME: SignedDuration = SignedDuration::from_hours(24);
-const MOST_REFUSALS: u32 = 20;
+const MAX_REFUSALS: u32 = 20;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddKey {
     /// Display name of the host; by default the host's own name.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     name: Option<String>,
     /// Pattern of host names that may enrol, with `*` for any text; by default all.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     host_names: Option<String>,
     /// Tags of the hosts, separated by commas. A tag `group:NAME` is a group of members who may use the hosts.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     tags: Option<String>,
     /// Whether an admin has to approve each host; by default not.
     needs_approval: Option<bool>,
     /// Number of hosts that can enrol; by default one.
     #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_USES))]
+    #[schemars(range(min = 1, max = MAX_USES))]
     uses: Option<u32>,
     #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_KEY_HOURS))]
+    #[schemars(range(min = 1, max = MAX_KEY_HOURS))]
     expires_in_hours: Option<u32>,
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn add_enrolment_key(
     )?;
     let uses = wanted.uses.unwrap_or(1);
     let hours = wanted.expires_in_hours.unwrap_or(KEY_HOURS);
-    if !(1..=MOST_USES).contains(&uses) || !(1..=MOST_KEY_HOURS).contains(&hours) {
+    if !(1..=MAX_USES).contains(&uses) || !(1..=MAX_KEY_HOURS).contains(&hours) {
         let message = format!(
-            "uses must be 1 to {MOST_USES}, and expiresInHours must be 1 to {MOST_KEY_HOURS}"
+            "uses must be 1 to {MAX_USES}, and expiresInHours must be 1 to {MAX_KEY_HOURS}"
         );
         return Err(Problem::Invalid(message));
     }
@@ -108,6 +108,6 @@ pub(crate) fn enrolment_refusals(call: &Call) -> Result<Json<List<AuditEntry>>, 
     let now = call.app.now();
     let since = now.saturating_sub(REFUSALS_TIME).unwrap_or(now);
     let (registry, action) = (&call.app.registry, Action::EnrolmentRefused);
-    let items = registry.events(call.workspace(), action, since, MOST_REFUSALS)?;
+    let items = registry.events(call.workspace(), action, since, MAX_REFUSALS)?;
     Ok(Json(List { items }))
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use axum::Json;
 use axum::http::StatusCode;
 use gua_board_store::registry::{
-    Action, Host, HostUser, LONGEST_USER_NAME, Member, Role, UserName,
+    Action, Host, HostUser, MAX_USER_NAME_LENGTH, Member, Role, UserName,
 };
 use gua_board_store::{AccountId, HostId, Kind, Secret};
 use jiff::{SignedDuration, Timestamp};
@@ -143,9 +143,9 @@ fn suggestions(app: &App, member: &Member, names: &[UserName], hosts: &[Host]) -
 
 pub(crate) fn link_name(call: &Call) -> Done {
     let user: HostUser = call.input()?;
-    if user.name.is_empty() || user.name.chars().count() > LONGEST_USER_NAME {
+    if user.name.is_empty() || user.name.chars().count() > MAX_USER_NAME_LENGTH {
         return Err(Problem::Invalid(format!(
-            "a user name has 1 to {LONGEST_USER_NAME} characters"
+            "a user name has 1 to {MAX_USER_NAME_LENGTH} characters"
         )));
     }
     let (registry, account) = (&call.app.registry, call.account());

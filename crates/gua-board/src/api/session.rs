@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST_NAME, checked_account_name};
+use super::{MAX_NAME_LENGTH, checked_account_name};
 use crate::access::{AccountCaller, COOKIE, Via, session_cookie};
 use crate::app::App;
 use crate::call::{Answer, Call};
@@ -84,7 +84,7 @@ pub(crate) async fn log_in(call: Call) -> Answer {
         }
         // The name is not authenticated, so it must not appear as the author.
         let by = call.app.change(Actor::unknown(), call.address());
-        let typed: String = name.chars().take(LONGEST_NAME).collect();
+        let typed: String = name.chars().take(MAX_NAME_LENGTH).collect();
         let registry = &call.app.registry;
         registry.log(&by, None, Action::LogInFailed, &typed)?;
         Err(Problem::Unauthenticated(

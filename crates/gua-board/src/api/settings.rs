@@ -6,7 +6,7 @@ use gua_board_store::registry::{Role, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, LONGEST_NAME, NAME_PATTERN, checked_name, whole};
+use super::{Done, MAX_NAME_LENGTH, NAME_PATTERN, checked_name, whole};
 use crate::app::App;
 use crate::call::Call;
 use crate::error::Problem;
@@ -64,7 +64,7 @@ pub(crate) enum Encryption {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ChangeSettings {
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(min = 1, max = MAX_NAME_LENGTH), regex(pattern = NAME_PATTERN))]
     title: Option<String>,
     names_from: Option<Role>,
     #[serde(default, deserialize_with = "whole")]

@@ -13,7 +13,7 @@ use crate::access::Via;
 use crate::call::Call;
 use crate::error::Problem;
 
-const MOST_DAYS: u32 = 366 * 10;
+const MAX_DAYS: u32 = 366 * 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -21,7 +21,7 @@ pub(crate) struct AddToken {
     scope: Scope,
     /// Never by default.
     #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_DAYS))]
+    #[schemars(range(min = 1, max = MAX_DAYS))]
     expires_in_days: Option<u32>,
 }
 
@@ -52,9 +52,9 @@ pub(crate) fn add_api_token(
         return Err(Problem::Forbidden("log in to add an API token"));
     }
     let days = wanted.expires_in_days;
-    if days.is_some_and(|days| !(1..=MOST_DAYS).contains(&days)) {
+    if days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
         return Err(Problem::Invalid(format!(
-            "expiresInDays must be 1 to {MOST_DAYS}"
+            "expiresInDays must be 1 to {MAX_DAYS}"
         )));
     }
     if wanted.scope == Scope::Screen && days.is_none() {

@@ -6,16 +6,16 @@
 use jiff::SignedDuration;
 
 /// Minimum time without a report after which a host is stale.
-const LEAST: SignedDuration = SignedDuration::from_mins(2);
+const MIN_STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 /// Maximum time without a report after which a host is stale.
-const MOST: SignedDuration = SignedDuration::from_hours(1);
+const MAX_STALE_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 /// Maximum time without a report after which an agent is silent, and the time for a host whose interval is not known yet: three
 /// times an hour, because some hosts report once an hour.
-const LONGEST_SILENCE: SignedDuration = SignedDuration::from_hours(3);
+const MAX_SILENCE: SignedDuration = SignedDuration::from_hours(3);
 
 /// Minimum time between two ticks. Reports that are closer together belong to one tick.
-const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
+const MIN_GAP: SignedDuration = SignedDuration::from_secs(1);
 
 /// Times between the last reports of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Interval {
     /// Adds the time between two reports, by the host's clock. Times below the minimum are ignored: the clock was set back, or
     /// both reports are of one tick, for which an agent of gua sends a snapshot and a live report.
     pub fn add(&mut self, gap: SignedDuration) {
-        if gap >= SHORTEST {
+        if gap >= MIN_GAP {
             self.gaps = [Some(gap), self.gaps[0]];
         }
     }
@@ -37,15 +37,15 @@ impl Interval {
     /// interval is the shorter of the last two gaps, because an outage makes one gap long.
     #[must_use]
     pub fn stale_after(&self) -> SignedDuration {
-        let interval = self.length().unwrap_or_default().min(MOST);
-        (interval * 5 / 2).clamp(LEAST, MOST)
+        let interval = self.length().unwrap_or_default().min(MAX_STALE_AFTER);
+        (interval * 5 / 2).clamp(MIN_STALE_AFTER, MAX_STALE_AFTER)
     }
 
     /// Returns the time without a report after which the agent is silent: three times its interval, within limits.
     #[must_use]
     pub fn silent_after(&self) -> SignedDuration {
-        let interval = self.length().unwrap_or(LONGEST_SILENCE);
-        (interval.min(LONGEST_SILENCE) * 3).clamp(LEAST, LONGEST_SILENCE)
+        let interval = self.length().unwrap_or(MAX_SILENCE);
+        (interval.min(MAX_SILENCE) * 3).clamp(MIN_STALE_AFTER, MAX_SILENCE)
     }
 
     /// Returns the interval; `None` before the second report.

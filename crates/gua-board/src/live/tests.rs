@@ -91,7 +91,7 @@ fn a_frame_adds_to_the_curves_of_known_gpus() {
 }
 
 #[test]
-fn a_state_lasts_since_its_change_and_starts_anew_after_a_gap() {
+fn a_state_lasts_since_its_change_and_restarts_after_a_gap() {
     let state = LiveState::default();
     let since = |second: i64, change: fn(&mut LiveReport)| {
         let mut report = report(second, "a");

@@ -302,12 +302,12 @@ pub(crate) fn audit(call: &Call) -> Answer {
 }
 
 /// Maximum length of a text of the audit log on the page, in characters.
-const LONGEST_SHOWN: usize = 120;
+const MAX_SHOWN: usize = 120;
 
 /// Truncates a text of the audit log, so that any text fits on the page.
 fn shortened(text: &str) -> String {
     let text = sanitize(text);
-    match text.char_indices().nth(LONGEST_SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

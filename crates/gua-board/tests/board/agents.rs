@@ -129,7 +129,7 @@ async fn a_body_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_host_that_pushes_too_fast_is_told_to_wait() {
+async fn a_host_that_pushes_too_fast_is_asked_to_wait() {
     let board = Board::start();
     let (_, token) = board.enrol(&board.workspace(), "gpu1").await;
     let (_, other) = board.enrol(&board.workspace(), "gpu2").await;

@@ -156,7 +156,7 @@ async fn a_stream_needs_a_valid_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_is_answered_or_cut_off_and_the_board_goes_on() {
+async fn garbage_is_answered_or_disconnected_and_the_board_keeps_running() {
     let board = Board::start();
     let served = Served::start(&board).await;
     let address = served.address;

@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, ClaimError, Kernel, Life, Look, Moment, Offer, PidNamespace, Request,
-    Session,
+    Answer, Claim, ClaimDir, ClaimError, Kernel, Life, Moment, Observed, Offer, PidNamespace,
+    Request, Session,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 
@@ -27,7 +27,7 @@ const GPUS: usize = 8;
 const PROCESSES: usize = 50;
 const USERS: u32 = 5;
 const FIRST_USER: u32 = 20_001;
-const LONGEST_TEST: Duration = Duration::from_secs(120);
+const MAX_TEST_TIME: Duration = Duration::from_secs(120);
 
 /// The real processes of this machine.
 struct ProcFiles;
@@ -88,13 +88,13 @@ fn this_process() -> ProcessKey {
     }
 }
 
-fn look() -> Look {
+fn look() -> Observed {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = Duration::new(
         now.tv_sec.unsigned_abs(),
         u32::try_from(now.tv_nsec).unwrap(),
     );
-    Look {
+    Observed {
         at: Moment {
             boot: boot(),
             since_boot,
@@ -322,7 +322,7 @@ impl Crowd {
         loop {
             let (number, word) = self
                 .words
-                .recv_timeout(LONGEST_TEST)
+                .recv_timeout(MAX_TEST_TIME)
                 .expect("output from the crowd");
             assert!(!word.starts_with("twice"), "member {number}: {word}");
             if word == "got" {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Kernel, Life, Look, Moment, Offer, OnGpu, PidNamespace, Request,
+    Answer, Claim, ClaimDir, Kernel, Life, Moment, Observed, Offer, OnGpu, PidNamespace, Request,
     Session, Short,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
@@ -51,7 +51,7 @@ pub(crate) fn process(pid: u32) -> ProcessKey {
 pub(crate) struct FakeHost {
     folder: tempfile::TempDir,
     pub(crate) dir: ClaimDir,
-    pub(crate) look: Look,
+    pub(crate) look: Observed,
     pub(crate) kernel: FakeKernel,
 }
 
@@ -123,7 +123,7 @@ impl FakeHost {
             since_boot: Duration::from_hours(1),
             wall: real_wall(),
         };
-        let look = Look {
+        let look = Observed {
             at: now,
             free: gpus(0..count),
             acceptable: gpus(0..count),

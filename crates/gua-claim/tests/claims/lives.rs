@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, ClaimDir, ClaimError, ClaimedBy, LONGEST_LEASE, PidNamespace, Request, Session,
+    Answer, ClaimDir, ClaimError, ClaimedBy, MAX_LEASE, PidNamespace, Request, Session,
 };
 use gua_model::{BootId, Uid};
 
@@ -234,7 +234,7 @@ fn impossible_and_unlimited_requests_are_refused() {
     ));
     assert!(matches!(ask(&request(10, 0)), Err(ClaimError::NoGpus)));
     let endless = Request {
-        lease: LONGEST_LEASE + Duration::from_secs(1),
+        lease: MAX_LEASE + Duration::from_secs(1),
         ..request(10, 1)
     };
     assert!(matches!(ask(&endless), Err(ClaimError::TooLong)));

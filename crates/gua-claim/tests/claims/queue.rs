@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, PidNamespace, Ticket};
+use gua_claim::{Answer, ClaimError, MAX_KEEP_TIME, MAX_WAIT, PidNamespace, Ticket};
 
 use crate::host::{FakeHost, gpus, request};
 
@@ -134,7 +134,7 @@ fn idle_gpus_are_kept_for_a_large_request_for_at_most_an_hour() {
     host.granted(10, 1);
     host.comes_onto(0, 10, host.dir.me());
     let mut large = host.joins(11, 2);
-    host.later(PATIENCE - Duration::from_secs(1));
+    host.later(MAX_KEEP_TIME - Duration::from_secs(1));
     let mut small = host.joins(12, 1);
     assert!(!host.serves(&mut small));
     host.later(Duration::from_secs(1));
@@ -168,7 +168,7 @@ fn a_request_for_more_gpus_than_the_host_has_delays_nobody() {
 fn a_ticket_expires() {
     let mut host = FakeHost::with_gpus(1);
     let _forgotten = host.joins(11, 1);
-    host.later(LONGEST_WAIT + Duration::from_secs(1));
+    host.later(MAX_WAIT + Duration::from_secs(1));
     host.granted(12, 1);
 }
 

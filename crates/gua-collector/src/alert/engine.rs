@@ -34,11 +34,11 @@ const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
 /// Minimum time between two reads of the use under quotas.
 const QUOTA_PERIOD: Duration = Duration::from_secs(300);
 /// Maximum time between two steps, for gaps while no tick arrives and for retries.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a gap of the past is reported, if quiet hours held the message back.
 const GAP_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// How far back a gap before the start of the daemon may have begun.
-const LONGEST_GAP: SignedDuration = SignedDuration::from_hours(31 * 24);
+const MAX_GAP: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 pub(super) struct Engine {
     loaded: Loaded,
@@ -87,7 +87,7 @@ impl Engine {
     pub(super) fn run(&mut self, wake: &Receiver<()>) {
         loop {
             self.step(clock::now(), clock::monotonic());
-            let mut woken = wake.recv_timeout(LONGEST_WAIT.min(self.until_next()));
+            let mut woken = wake.recv_timeout(MAX_WAIT.min(self.until_next()));
             // Only the latest tick counts.
             while woken.is_ok() {
                 match wake.try_recv() {
@@ -114,7 +114,7 @@ impl Engine {
             .into_iter()
             .chain(evaluation)
             .min();
-        next.unwrap_or(LONGEST_WAIT)
+        next.unwrap_or(MAX_WAIT)
     }
 
     pub(super) fn step(&mut self, now: Timestamp, monotonic: Duration) {
@@ -175,20 +175,19 @@ impl Engine {
         let times = self.unobserved(tick, now);
         // Without new ticks, nothing is known of the time since the last one.
         let at = sample.at;
-        let found =
-            alerts.iter().map(|alert| {
-                let mut findings = health.clone();
-                findings.extend(idle_held(&holds, alert.long_idle(), at));
-                findings.extend(nudges.iter().filter_map(|(to, asker)| {
-                    nudged(&holds, *to, asker, alert.long_for_nudge(), at)
-                }));
-                findings.extend(times.iter().filter_map(|time| gap(time, alert.long_gap())));
-                findings.extend(self.standings.iter().filter_map(|standing| {
-                    let when = quota_condition(standing, alert.percent)?;
-                    Some(quota(standing, when, use_of(standing)))
-                }));
-                (alert, findings)
-            });
+        let found = alerts.iter().map(|alert| {
+            let mut findings = health.clone();
+            findings.extend(idle_held(&holds, alert.long_idle(), at));
+            findings.extend(nudges.iter().filter_map(|(to, requester)| {
+                nudged(&holds, *to, requester, alert.long_for_nudge(), at)
+            }));
+            findings.extend(times.iter().filter_map(|time| gap(time, alert.long_gap())));
+            findings.extend(self.standings.iter().filter_map(|standing| {
+                let when = quota_condition(standing, alert.percent)?;
+                Some(quota(standing, when, use_of(standing)))
+            }));
+            (alert, findings)
+        });
         self.outbox.queue(found, now);
     }
 
@@ -212,7 +211,7 @@ impl Engine {
     /// Looks up the last tick of an earlier daemon, for the gap until the first one of this, and for GPUs that were lost in
     /// between.
     fn look_back(&mut self, at: Timestamp) {
-        let Ok(from) = at.checked_sub(LONGEST_GAP) else {
+        let Ok(from) = at.checked_sub(MAX_GAP) else {
             return;
         };
         let question = TicksQuestion {

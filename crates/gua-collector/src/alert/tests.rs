@@ -198,7 +198,7 @@ fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
 }
 
 #[test]
-fn a_message_that_is_refused_for_good_is_not_repeated() {
+fn a_message_that_is_permanently_refused_is_not_repeated() {
     let mut stage = Stage::new(Behaviour::Answer(400));
     stage.record(0, 900);
     let mut engine = stage.engine(IDLE);
@@ -436,7 +436,7 @@ const OF_BOARD: &str =
     "by = \"board\"\nwhen = [\"idle-held\", \"lost\", \"silent\"]\nlonger_than = \"10m\"";
 
 #[test]
-fn agents_that_fall_silent_within_a_minute_are_reported_together() {
+fn agents_that_stop_reporting_within_a_minute_are_reported_together() {
     let stage = Stage::new(OK);
     let loaded = stage.loaded(OF_BOARD);
     let alert = &loaded.settings.alerts[0].value;

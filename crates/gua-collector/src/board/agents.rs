@@ -15,7 +15,7 @@ use super::setup;
 /// Time limit for each agent, as in nvgpu.
 const TIME: Duration = Duration::from_secs(5);
 /// Maximum size of a report: thousands of GPUs.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Asks all agents at once. A failed one has an error in nvgpu's words.
 #[must_use]
@@ -59,7 +59,7 @@ fn ask_one(agent: &ServerUrl, options: &ConnectOptions) -> Result<AgentReport, S
         return Err(format!("Bad response ({}: {reason})", status.as_u16()));
     }
     let mut bytes = Vec::new();
-    let body = response.body_mut().as_reader().take(MOST_BYTES);
+    let body = response.body_mut().as_reader().take(MAX_BYTES);
     { body }
         .read_to_end(&mut bytes)
         .map_err(|error| failed(error.into()))?;

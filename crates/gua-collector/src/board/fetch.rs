@@ -10,7 +10,7 @@ use super::connection::Limits;
 use super::endpoint::{ConnectOptions, Endpoint};
 
 /// Maximum size of an answer.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Makes a request and returns its answer, whatever its status. Redirects are not followed. Plain HTTP is used on loopback
 /// only.
@@ -38,7 +38,7 @@ pub fn fetch(
     let answer = agent.run(request).map_err(failed)?;
     let (parts, mut body) = answer.into_parts();
     let mut bytes = Vec::new();
-    let read = body.as_reader().take(MOST_BYTES).read_to_end(&mut bytes);
+    let read = body.as_reader().take(MAX_BYTES).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     Ok(Response::from_parts(parts, bytes))
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use gua_model::pick::{LastUse, Wish, obstacle};
+use gua_model::pick::{Criteria, LastUse, obstacle};
 use gua_model::{GpuUuid, Sample};
 use gua_query::LastUseQuestion;
 use gua_settings::Settings;
@@ -50,14 +50,14 @@ impl LiveReporter {
     /// Builds the live report of a sample.
     #[must_use]
     pub fn report(&self, sample: &Sample) -> LiveReport {
-        let wish = Wish {
+        let criteria = Criteria {
             thresholds: self.settings.thresholds(),
             idle_since: sample.at.checked_sub(FREE_FOR).ok(),
-            ..Wish::default()
+            ..Criteria::default()
         };
-        let last_use = self.last_use(sample, &wish);
+        let last_use = self.last_use(sample, &criteria);
         let free = sample.gpus.iter();
-        let free = free.filter(|gpu| obstacle(gpu, &wish, &last_use).is_none());
+        let free = free.filter(|gpu| obstacle(gpu, &criteria, &last_use).is_none());
         let free = free.map(|gpu| gpu.uuid.clone()).collect();
         let (taken, unread) = match claims::taken(&self.settings, sample, free) {
             Ok(taken) => (taken, None),
@@ -66,7 +66,7 @@ impl LiveReporter {
                 Some(format!("cannot read claims: {error}")),
             ),
         };
-        let mut report = self.build(sample, &wish, &last_use, (&taken, &self.keeps(sample)));
+        let mut report = self.build(sample, &criteria, &last_use, (&taken, &self.keeps(sample)));
         report.problems.extend(unread);
         report
     }
@@ -74,18 +74,18 @@ impl LiveReporter {
     /// Builds the live report of a recorded sample. Claims and keeps are not recorded.
     #[must_use]
     pub fn recorded(&self, sample: &Sample) -> LiveReport {
-        let wish = Wish {
+        let criteria = Criteria {
             thresholds: self.settings.thresholds(),
-            ..Wish::default()
+            ..Criteria::default()
         };
         let unknown = (&Taken::default(), &HashMap::new());
-        self.build(sample, &wish, &LastUse::new(), unknown)
+        self.build(sample, &criteria, &LastUse::new(), unknown)
     }
 
     fn build(
         &self,
         sample: &Sample,
-        wish: &Wish,
+        criteria: &Criteria,
         last_use: &LastUse,
         (taken, keeps): (&Taken, &HashMap<GpuUuid, Vec<GpuKeep>>),
     ) -> LiveReport {
@@ -94,7 +94,7 @@ impl LiveReporter {
             agent_version: VERSION,
             sample,
             users: &self.users,
-            wish,
+            criteria,
             last_use,
             claims: &self.claims(taken, sample.at),
             keeps,
@@ -105,14 +105,14 @@ impl LiveReporter {
     }
 
     /// Recent use. Without a history, only the sample decides, as for `gua available`.
-    fn last_use(&self, sample: &Sample, wish: &Wish) -> LastUse {
-        let Some(from) = wish.idle_since else {
+    fn last_use(&self, sample: &Sample, criteria: &Criteria) -> LastUse {
+        let Some(from) = criteria.idle_since else {
             return LastUse::new();
         };
         let question = LastUseQuestion {
             from,
             now: sample.at,
-            thresholds: wish.thresholds,
+            thresholds: criteria.thresholds,
             as_free: Vec::new(),
         };
         let found = file_at(self.history.clone()).last_use(&question);

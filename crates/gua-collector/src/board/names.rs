@@ -39,19 +39,19 @@ use crate::socket::message::{read, write};
 use crate::timed_stream::TimedStream;
 
 /// Maximum size of a request. A code has less than 100 characters.
-const LONGEST_REQUEST: usize = 1024;
+const MAX_REQUEST: usize = 1024;
 /// Maximum size of a reply. A board's sentence has at most a few thousand characters.
-const LONGEST_REPLY: usize = 64 * 1024;
+const MAX_REPLY: usize = 64 * 1024;
 /// Maximum time that the collector waits for a client, from the first byte of the request to the last one of the reply.
 const CLIENT_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum time that a user waits until the request is accepted.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 /// Maximum time that a user waits for the reply: longer than the collector waits for the board.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Pause after a reply, before the same person may send another code. It bounds the requests to the board.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of people who are served at the same time, with one request each.
-const MOST_PEOPLE: usize = 8;
+const MAX_PEOPLE: usize = 8;
 
 /// A user name of this host that was linked to a member of the board.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,12 +146,12 @@ pub fn link_through(socket: &Path, code: &Token) -> Reply {
         _ => failed(error),
     })?;
     let mut exchange = || {
-        stream.set_read_timeout(Some(LONGEST_WAIT))?;
-        stream.set_write_timeout(Some(LONGEST_SILENCE))?;
+        stream.set_read_timeout(Some(MAX_WAIT))?;
+        stream.set_write_timeout(Some(MAX_SILENCE))?;
         let code = code.reveal().to_owned();
         // A busy collector replies without reading the request.
-        let written = write(&mut stream, &Request { code }, LONGEST_REQUEST);
-        read::<Reply>(&mut stream, LONGEST_REPLY).map_err(|error| written.err().unwrap_or(error))
+        let written = write(&mut stream, &Request { code }, MAX_REQUEST);
+        read::<Reply>(&mut stream, MAX_REPLY).map_err(|error| written.err().unwrap_or(error))
     };
     exchange().map_err(failed)?
 }
@@ -207,7 +207,7 @@ impl Place {
     /// `None` if the person has a request in progress, or too many people have.
     fn take(people: &People, person: Uid) -> Option<Self> {
         let mut taken = people.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = taken.len() < MOST_PEOPLE && taken.insert(person);
+        let is_free = taken.len() < MAX_PEOPLE && taken.insert(person);
         is_free.then(|| Self(Arc::clone(people), person))
     }
 }
@@ -252,7 +252,7 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
             // A few bytes fit into the buffer of any socket.
             let _ = stream.set_nonblocking(true);
             let busy: Reply = Err(LinkError::Busy);
-            let _ = write(&mut stream, &busy, LONGEST_REPLY);
+            let _ = write(&mut stream, &busy, MAX_REPLY);
             continue;
         };
         let server = Arc::clone(server);
@@ -270,12 +270,12 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
 /// Answers one request. `limit` is the maximum time to wait for the client.
 fn answer(stream: &UnixStream, uid: Uid, server: &Server, limit: Duration) -> io::Result<()> {
     let mut client = TimedStream::new(stream, limit);
-    let request: Request = read(&mut client, LONGEST_REQUEST)?;
+    let request: Request = read(&mut client, MAX_REQUEST)?;
     let result = match &server.board {
         Some(board) => link_user((uid, &server.names), &request.code, board),
         None => Err(LinkError::NotPushing),
     };
-    write(&mut client, &result, LONGEST_REPLY)
+    write(&mut client, &result, MAX_REPLY)
 }
 
 /// Links the name that a uid has on this host.
@@ -342,8 +342,8 @@ mod tests {
             let limit = Duration::from_secs(60);
             answered(limit, move |mut client| {
                 let code = "x".repeat(length);
-                write(&mut client, &Request { code }, LONGEST_REPLY).unwrap();
-                let _ = read::<Reply>(&mut client, LONGEST_REPLY);
+                write(&mut client, &Request { code }, MAX_REPLY).unwrap();
+                let _ = read::<Reply>(&mut client, MAX_REPLY);
             })
         };
         sent(100).unwrap();

@@ -40,7 +40,7 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// Maximum wait for a message, after which a stop is noticed.
 const READ_WAIT: Duration = Duration::from_millis(200);
 /// Minimum time for messages after each frame, so that a slow driver does not prevent reading.
-const READ_LEAST: Duration = Duration::from_millis(1);
+const MIN_READ_WAIT: Duration = Duration::from_millis(1);
 /// Maximum number of messages between two frames. Real boards only send a ping now and then.
 const MAX_MESSAGES: usize = 256;
 /// Maximum number of bytes between two frames, also if they never form a message.
@@ -166,7 +166,7 @@ impl Stream {
                 return End::Stopped;
             }
             let rest = due.saturating_sub(clock::monotonic());
-            match receive(socket, rest.clamp(READ_LEAST, READ_WAIT)) {
+            match receive(socket, rest.clamp(MIN_READ_WAIT, READ_WAIT)) {
                 Ok(more) => received += more,
                 Err(why) => return End::Lost(why),
             }

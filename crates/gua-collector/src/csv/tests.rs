@@ -180,7 +180,7 @@ fn a_header_that_was_cut_off_is_written_again() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_tried_again_with_the_next_tick() {
+fn a_failed_write_is_reported_and_retried_with_the_next_tick() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("20261115_gpu_stats.csv");
     fs::write(&path, "my notes\n").unwrap();
@@ -206,7 +206,7 @@ fn what_cannot_be_written_is_told_and_tried_again_with_the_next_tick() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() {
+fn a_directory_that_cannot_be_made_and_a_pipe_in_place_of_a_file_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
@@ -229,7 +229,7 @@ fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() 
 }
 
 #[test]
-fn a_device_in_the_place_of_a_file_is_left_alone_and_a_full_disk_is_told_as_one() {
+fn a_device_in_place_of_a_file_is_not_changed_and_a_full_disk_is_reported_as_one() {
     // The device that is always full, under the name of the day.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("20261115_gpu_stats.csv");

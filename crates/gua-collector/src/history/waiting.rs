@@ -14,7 +14,7 @@ use crate::claims::Names;
 
 /// Maximum number of GPUs and processes in all waiting ticks: about 50 MB. Twelve GPUs with one process each reach it after
 /// a day at 30 s, and after half an hour at 0.5 s.
-const MOST: usize = 100_000;
+const MAX_WAITING: usize = 100_000;
 
 /// Ticks in the order in which they were taken.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Waiting {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Self::bounded(MOST)
+        Self::bounded(MAX_WAITING)
     }
 }
 

@@ -158,7 +158,7 @@ fn timer(facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::tests::{MOST_EXPOSED, board, check_exposure, hosts, verify};
+    use crate::service::tests::{MAX_EXPOSURE, board, check_exposure, hosts, verify};
 
     fn facts(scope: Scope, archive: bool, minutes: u64) -> Facts {
         Facts {
@@ -189,7 +189,7 @@ mod tests {
                 .any(|path| !path.starts_with("/bin"));
             let home = if shows_home { "tmpfs" } else { "yes" };
             assert!(unit.contains(&format!("\nProtectHome={home}\n")), "{unit}");
-            check_exposure(SERVICE, &unit, MOST_EXPOSED);
+            check_exposure(SERVICE, &unit, MAX_EXPOSURE);
         };
         for host in hosts() {
             check(&host, "/bin/true", None);

@@ -100,7 +100,7 @@ pub(super) fn check_exposure(name: &str, text: &str, most: u32) {
 }
 
 /// Highest exposure of a unit of the host, in tenths.
-pub(super) const MOST_EXPOSED: u32 = 19;
+pub(super) const MAX_EXPOSURE: u32 = 19;
 
 /// Facts about hosts in all combinations that change the sandbox.
 pub(super) fn hosts() -> impl Iterator<Item = HostFacts> {
@@ -125,7 +125,7 @@ fn the_units_of_the_host_have_a_low_exposure() {
                 (false, false) => 9 + u32::from(host.device_group.is_some() || host.has_terminals),
                 (true, false) => 11,
                 (false, true) => 17 + u32::from(host.device_group.is_some() || host.has_terminals),
-                (true, true) => MOST_EXPOSED,
+                (true, true) => MAX_EXPOSURE,
             };
             let board = board();
             let unit = text(&UnitFacts {
@@ -163,9 +163,9 @@ fn the_unit_with_the_least_sandbox_has_a_low_exposure() {
                     ..facts(Scope::System, Readers::Everyone)
                 };
                 let unit = text(&facts);
-                check_exposure(NAME, &unit, MOST_EXPOSED);
+                check_exposure(NAME, &unit, MAX_EXPOSURE);
                 let [_, (name, reader)] = answering(&facts);
-                check_exposure(name, &reader, MOST_EXPOSED);
+                check_exposure(name, &reader, MAX_EXPOSURE);
                 // Other home directories are hidden.
                 let hidden = "ProtectHome=tmpfs\n";
                 assert!(unit.contains(hidden), "{unit}");
@@ -290,7 +290,7 @@ fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
         ] {
             assert!(reader.contains(line), "{line}{reader}");
         }
-        // Either would make every asker look like one user.
+        // Either would make every requester look like one user.
         assert!(!reader.contains("PrivateUsers=") && !socket.contains("Accept="));
     }
 }
@@ -391,7 +391,7 @@ fn a_collector_with_metrics_gets_the_address_family_that_it_needs() {
     }
     // In a network of its own, nobody could ask.
     assert!(!local.contains("PrivateNetwork"), "{local}");
-    check_exposure(NAME, &local, MOST_EXPOSED);
+    check_exposure(NAME, &local, MAX_EXPOSURE);
     let six = of("[::1]:19400", HostFacts::default());
     assert!(
         six.contains("RestrictAddressFamilies=AF_UNIX AF_INET6\n"),
@@ -399,7 +399,7 @@ fn a_collector_with_metrics_gets_the_address_family_that_it_needs() {
     );
     let open = of("0.0.0.0:19400", HostFacts::default());
     assert!(!open.contains("IPAddressAllow=localhost"), "{open}");
-    check_exposure(NAME, &open, MOST_EXPOSED);
+    check_exposure(NAME, &open, MAX_EXPOSURE);
     let names = HostFacts {
         has_network_names: true,
         ..HostFacts::default()

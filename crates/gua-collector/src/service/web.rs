@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::service::Scope;
     use crate::service::reject_changeable;
-    use crate::service::tests::{MOST_EXPOSED, check_exposure, verify};
+    use crate::service::tests::{MAX_EXPOSURE, check_exposure, verify};
 
     #[test]
     fn systemd_finds_nothing_wrong_and_little_exposed() {
@@ -287,7 +287,7 @@ mod tests {
                 assert_eq!(unit.contains("--listen 10.0.0.5:443"), !options.is_empty());
                 assert_eq!(unit.contains("CAP_NET_BIND_SERVICE"), port == 443, "{unit}");
                 verify(&[(server.unit(), unit.clone())], Scope::System);
-                check_exposure(server.unit(), &unit, MOST_EXPOSED);
+                check_exposure(server.unit(), &unit, MAX_EXPOSURE);
             }
         }
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use gua_probe::clock;
 use gua_query::QueryError;
 
-use super::message::{LONGEST_ANSWER, LONGEST_QUESTION, Outcome, Query, read, write};
-use super::worker::LONGEST_WORK;
+use super::message::{MAX_ANSWER, MAX_QUESTION, Outcome, Query, read, write};
+use super::worker::MAX_WORK_TIME;
 use crate::access::{Reply, Request};
 
 /// How long a user with too many questions at once tries again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -47,11 +47,11 @@ impl Service {
             _ => format!("cannot query the gua service through `{socket}`: {error}"),
         })?;
         let mut exchange = || {
-            stream.set_read_timeout(Some(LONGEST_WORK + PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(MAX_WORK_TIME + TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             // A service that refuses the connection answers without reading the question.
-            let written = write(&mut stream, query, LONGEST_QUESTION);
-            read(&mut stream, LONGEST_ANSWER).map_err(|error| written.err().unwrap_or(error))
+            let written = write(&mut stream, query, MAX_QUESTION);
+            read(&mut stream, MAX_ANSWER).map_err(|error| written.err().unwrap_or(error))
         };
         exchange().map_err(|error: io::Error| {
             format!("the gua service ended the connection through `{socket}`: {error}")
@@ -65,7 +65,7 @@ impl Service {
             request,
         };
         let failed = |error: String| QueryError::Open(error.into());
-        let until = clock::monotonic() + PATIENCE;
+        let until = clock::monotonic() + TIMEOUT;
         loop {
             return match self.send(&query).map_err(failed)? {
                 Outcome::Answered(reply) => Ok(reply),

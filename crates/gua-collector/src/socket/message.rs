@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Reply, Request};
 
 /// Maximum size of a question. The largest contain a live sample of the whole host.
-pub(super) const LONGEST_QUESTION: usize = 8 << 20;
+pub(super) const MAX_QUESTION: usize = 8 << 20;
 /// Maximum size of an answer.
-pub(super) const LONGEST_ANSWER: usize = 64 << 20;
+pub(super) const MAX_ANSWER: usize = 64 << 20;
 
 /// A question, and the history that it is about.
 #[derive(Debug, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tracing::{error, info, warn};
 
-use super::message::{LONGEST_ANSWER, Outcome, write};
+use super::message::{MAX_ANSWER, Outcome, write};
 use super::worker::ANSWER_ARGUMENT;
 use crate::log;
 
@@ -32,9 +32,9 @@ pub const ANSWERS_ARGUMENT: &str = "__answers";
 const WITH_PARENT: &str = "--with-parent";
 
 /// Maximum number of questions of one person at a time, with all uids of their containers.
-const MOST_OF_USER: usize = 4;
+const MAX_OF_USER: usize = 4;
 /// Maximum number of questions at a time. More than one user can have, so that one user cannot keep out the others.
-const MOST: usize = 16;
+const MAX_WORKERS: usize = 16;
 /// A reader that systemd started ends after this time without a question; systemd starts it again for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 /// Maximum delay before a finished process makes room for another.
@@ -122,7 +122,7 @@ fn is_ready(listener: &UnixListener, wait: Duration) -> io::Result<bool> {
 /// Whether another question of a person would be too many beside those of `working`.
 fn is_too_many<T>(person: Uid, working: &[(Uid, T)]) -> bool {
     let of_person = working.iter().filter(|(of, _)| *of == person).count();
-    of_person >= MOST_OF_USER || working.len() >= MOST
+    of_person >= MAX_OF_USER || working.len() >= MAX_WORKERS
 }
 
 /// Starts a process for the question, unless the person has too many already. After an error the connection is closed, and the
@@ -138,7 +138,7 @@ fn admit(
     if is_too_many(person, working) {
         // A few bytes fit into the buffer of any socket; a client that does not read them loses only them.
         let _ = stream.set_nonblocking(true);
-        let _ = write(&mut stream, &Outcome::Busy, LONGEST_ANSWER);
+        let _ = write(&mut stream, &Outcome::Busy, MAX_ANSWER);
         return Ok(());
     }
     let child = Command::new("/proc/self/exe")

@@ -21,7 +21,7 @@ use gua_settings::{Loaded, Settings};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::message::{LONGEST_ANSWER, LONGEST_QUESTION, Outcome, Query, encode, read, write};
+use super::message::{MAX_ANSWER, MAX_QUESTION, Outcome, Query, encode, read, write};
 use crate::access::{Reply, answer};
 use crate::board::salt;
 
@@ -29,13 +29,13 @@ use crate::board::salt;
 pub const ANSWER_ARGUMENT: &str = "__answer";
 
 /// Maximum time for one question, from its first byte to the last byte of the answer.
-pub(super) const LONGEST_WORK: Duration = Duration::from_secs(60);
+pub(super) const MAX_WORK_TIME: Duration = Duration::from_secs(60);
 /// Time after which a page of rows ends, if it has any; the client asks for the next one.
-const LONGEST_PAGE: Duration = Duration::from_secs(10);
+const MAX_PAGE_TIME: Duration = Duration::from_secs(10);
 /// Maximum time without a byte of the question, and without progress of the answer.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 /// Maximum address space. A report of a year takes far less.
-const MOST_MEMORY: u64 = 2 << 30;
+const MAX_MEMORY: u64 = 2 << 30;
 
 /// Answers the question on the connection that is standard input.
 #[must_use]
@@ -52,15 +52,15 @@ pub fn answer_stdin(arguments: &[OsString]) -> ExitCode {
 
 fn answer_one(db: &Path) -> io::Result<()> {
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let asker = Uid(socket_peercred(&stream)?.uid.as_raw());
+    let requester = Uid(socket_peercred(&stream)?.uid.as_raw());
     limit(stream.try_clone()?)?;
-    stream.set_read_timeout(Some(LONGEST_SILENCE))?;
-    stream.set_write_timeout(Some(LONGEST_SILENCE))?;
-    let outcome = match read::<Query>(&mut stream, LONGEST_QUESTION) {
+    stream.set_read_timeout(Some(MAX_SILENCE))?;
+    stream.set_write_timeout(Some(MAX_SILENCE))?;
+    let outcome = match read::<Query>(&mut stream, MAX_QUESTION) {
         Ok(query) if is_other(query.db.as_deref(), db) => {
             Outcome::Refused("it answers from another history than this one".to_owned())
         }
-        Ok(query) => match work(db, asker, &query) {
+        Ok(query) => match work(db, requester, &query) {
             Ok(reply) => Outcome::Answered(reply),
             Err(error) => Outcome::Failed(error),
         },
@@ -69,9 +69,9 @@ fn answer_one(db: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let bytes = encode(&outcome, LONGEST_ANSWER).or_else(|| {
+    let bytes = encode(&outcome, MAX_ANSWER).or_else(|| {
         let why = "the answer is too long; ask for a shorter window".to_owned();
-        encode(&Outcome::Refused(why), LONGEST_ANSWER)
+        encode(&Outcome::Refused(why), MAX_ANSWER)
     });
     io::Write::write_all(&mut stream, &bytes.unwrap_or_default())
 }
@@ -85,14 +85,14 @@ fn limit(mut stream: UnixStream) -> io::Result<()> {
         };
         setrlimit(resource, bound)
     };
-    most(Resource::As, MOST_MEMORY)?;
-    most(Resource::Cpu, LONGEST_WORK.as_secs())?;
+    most(Resource::As, MAX_MEMORY)?;
+    most(Resource::Cpu, MAX_WORK_TIME.as_secs())?;
     most(Resource::Core, 0)?;
     thread::Builder::new().spawn(move || {
-        thread::sleep(LONGEST_WORK);
-        let why = format!("it took longer than {} s", LONGEST_WORK.as_secs());
+        thread::sleep(MAX_WORK_TIME);
+        let why = format!("it took longer than {} s", MAX_WORK_TIME.as_secs());
         // The client may be gone.
-        let _ = write(&mut stream, &Outcome::Refused(why), LONGEST_ANSWER);
+        let _ = write(&mut stream, &Outcome::Refused(why), MAX_ANSWER);
         std::process::exit(1);
     })?;
     Ok(())
@@ -106,22 +106,22 @@ fn is_other(wanted: Option<&Path>, db: &Path) -> bool {
     })
 }
 
-/// Answers a question as the asker may see the history. The history is closed before the answer is sent.
-fn work(db: &Path, asker: Uid, query: &Query) -> Result<Reply, QueryError> {
+/// Answers a question as the requester may see the history. The history is closed before the answer is sent.
+fn work(db: &Path, requester: Uid, query: &Query) -> Result<Reply, QueryError> {
     let loaded = Loaded::of_this_process(&[]);
     // With a mistake in the configuration, it is not known what others may see.
     let refused = |error: Failure| QueryError::Open(chain(&error).into());
     let settings = loaded.checked().map_err(refused)?;
-    let User { name, .. } = ProcessTable::default().user(asker);
+    let User { name, .. } = ProcessTable::default().user(requester);
     let open = || {
         let viewer = Viewer {
-            uid: asker,
+            uid: requester,
             name: name.clone(),
         };
         view(open_records(db)?, viewer, settings, db)
     };
     let began = clock::monotonic();
-    let is_late = || clock::monotonic().saturating_sub(began) > LONGEST_PAGE;
+    let is_late = || clock::monotonic().saturating_sub(began) > MAX_PAGE_TIME;
     answer(db, &open, &query.request, is_late)
 }
 

@@ -13,9 +13,9 @@ use super::{Parsed, day_of, parse};
 /// Default interval of gpu_stats.
 const USUAL: Duration = Duration::from_secs(300);
 /// Maximum size of a file. A day has at most one line per GPU and minute, so a larger file is not from gpu_stats.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Maximum interval in seconds; a longer gap between two samples is not the interval of gpu_stats.
-const LONGEST_PAUSE: i64 = 86_400;
+const MAX_PAUSE: i64 = 86_400;
 
 fn cannot(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     Failure::because(format!("cannot read `{}`", path.display()))
@@ -51,7 +51,7 @@ pub fn days(place: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Reads the rows of one day.
 pub fn read_day(path: &Path) -> Result<Parsed, Failure> {
-    let bytes = gua_files::read_regular(path, MOST_BYTES).map_err(cannot(path))?;
+    let bytes = gua_files::read_regular(path, MAX_BYTES).map_err(cannot(path))?;
     parse(&bytes).map_err(Failure::because(format!(
         "`{}` is not a gpu_stats file",
         path.display()
@@ -72,7 +72,7 @@ pub fn usual_interval(files: &[PathBuf]) -> Result<Duration, Failure> {
         times.dedup();
         for time in times {
             let pause = before.replace(time).map(|before| time - before);
-            if let Some(pause) = pause.filter(|pause| (1..=LONGEST_PAUSE).contains(pause)) {
+            if let Some(pause) = pause.filter(|pause| (1..=MAX_PAUSE).contains(pause)) {
                 *counts.entry(pause).or_default() += 1;
             }
         }

@@ -172,9 +172,9 @@ impl StatsDay {
 /// Start of the first and end of the last period that these rows cover.
 fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
     let times = || rows.iter().map(|row| row.at.as_microsecond());
-    let stands_for = i64::try_from(interval.max(MINUTE).as_micros()).unwrap_or(i64::MAX);
+    let covers = i64::try_from(interval.max(MINUTE).as_micros()).unwrap_or(i64::MAX);
     let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    (first, last.saturating_add(stands_for))
+    (first, last.saturating_add(covers))
 }
 
 /// Returns the earlier import of a day. With [`Again::Replace`], removes it and returns the default.

@@ -212,7 +212,7 @@ fn free_name(path: &Path) -> PathBuf {
 }
 
 /// Maximum length of a file name (limits.h).
-const LONGEST_NAME: u64 = 255;
+const MAX_NAME_LENGTH: u64 = 255;
 
 fn write_note(staged: &Path, aside: &Path) -> Result<(), LegacyError> {
     use std::os::unix::ffi::OsStrExt as _;
@@ -227,7 +227,7 @@ fn read_note(staged: &Path) -> Result<Option<PathBuf>, LegacyError> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let note = beside(staged, NOTE);
-    match gua_files::read_regular(&note, LONGEST_NAME) {
+    match gua_files::read_regular(&note, MAX_NAME_LENGTH) {
         Ok(name) if staged.exists() => Ok(Some(staged.with_file_name(OsStr::from_bytes(&name)))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -102,7 +102,7 @@ impl OldFile {
         };
         let from = window.from().as_microsecond().clamp(first, last);
         let to = window.to().as_microsecond().clamp(first, last);
-        if gpus.len() > MOST_GPUS || (to - from).saturating_mul(NARROW) > last - first {
+        if gpus.len() > MAX_GPUS || (to - from).saturating_mul(NARROW) > last - first {
             return Ok(None);
         }
         gpus.extend(self.gpus_in(ProcessRow::TABLE).map_err(read)?);
@@ -157,7 +157,7 @@ impl OldFile {
         loop {
             let last = gpus.last().map_or("", String::as_str);
             match next.query_row([last], |row| row.get(0)).optional()? {
-                Some(gpu) if gpus.len() < MOST => gpus.push(gpu),
+                Some(gpu) if gpus.len() < MAX_GPUS_OF_ROW => gpus.push(gpu),
                 _ => return Ok(gpus),
             }
         }
@@ -224,9 +224,9 @@ const SCAN_CACHE: i64 = 256;
 /// Memory for sorting, in kilobytes; the rest goes to a temporary file.
 const SORT_CACHE: i64 = 8_000;
 /// Maximum number of GPUs. More cannot belong to one host.
-const MOST: usize = 4096;
+const MAX_GPUS_OF_ROW: usize = 4096;
 /// Maximum number of GPUs for the index; with more, the file is scanned.
-const MOST_GPUS: usize = 500;
+const MAX_GPUS: usize = 500;
 
 /// Selects the rows of a window, sorted by time. The unary plus prevents SQLite from trying to convert every text to a
 /// number, as the declared column type would require.

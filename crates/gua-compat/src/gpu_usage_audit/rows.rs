@@ -60,7 +60,7 @@ impl Choice {
 }
 
 /// Maximum number of rows of a block in memory.
-const LONGEST: usize = 4096;
+const MAX_ROWS: usize = 4096;
 /// Number of cells before those of the columns: rowid, ts, run_id.
 const LEADING: usize = 3;
 
@@ -219,7 +219,7 @@ impl<R: ImportedRow> Blocks<R> for Scan<'_, R> {
             self.ahead = self.next_row(texts)?;
             let follows = self.ahead.take_if(|next| {
                 let is_next = !next.is_new && next.number == expected && next.run == block.run;
-                is_next && block.rows.len() < LONGEST
+                is_next && block.rows.len() < MAX_ROWS
             });
             match follows {
                 Some(next) => block.rows.push(next.cells),

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_nvgpus_words() {
+    fn ages_are_shown_in_nvgpus_words() {
         let check = |seconds, months, expected: &str| {
             assert_eq!(ago(Duration::from_secs(seconds), months), expected);
         };

@@ -166,7 +166,7 @@ const ANSWER: &str = "Please release what you do not need, or answer with: gua k
 pub fn nudged(
     holds: &[IdleHold],
     to: Uid,
-    asker: &str,
+    requester: &str,
     longer_than: Duration,
     now: Timestamp,
 ) -> Option<Finding> {
@@ -176,13 +176,13 @@ pub fn nudged(
         .collect();
     let person = &holds.first()?.person;
     let gpus = counted(holds.len() as u64, "GPU");
-    let (shown, asker) = (sanitize(person), sanitize(asker));
+    let (shown, requester) = (sanitize(person), sanitize(requester));
     Some(Finding {
         when: When::Nudge,
         host: None,
         subject: person.clone(),
         person: Some(person.clone()),
-        summary: format!("{asker} asks {shown}: do you still need {gpus}?"),
+        summary: format!("{requester} asks {shown}: do you still need {gpus}?"),
         details: holds.iter().map(|hold| hold.evidence(now)).collect(),
         answer: Some(ANSWER.to_owned()),
     })

@@ -333,7 +333,7 @@ fn a_tick_is_divided_in_the_proportion_of_the_buffered_samples() {
 }
 
 #[test]
-fn without_samples_or_with_a_threshold_between_the_edges_the_instant_reading_stands() {
+fn without_samples_or_with_a_threshold_between_the_edges_the_instant_reading_is_used() {
     let held = "util 0 | compute 8000";
     check_division(
         held,
@@ -434,7 +434,7 @@ proptest! {
     }
 
     #[test]
-    fn truly_idle_is_said_only_of_a_gpu_whose_processes_were_seen(gpu in any_gpu(), thresholds in any_thresholds()) {
+    fn only_a_gpu_whose_processes_were_read_is_truly_idle(gpu in any_gpu(), thresholds in any_thresholds()) {
         let verdict = classify(&gpu, &thresholds, None);
         if verdict.state == State::TrulyIdle {
             prop_assert!(gpu.compute_list.is_ok());

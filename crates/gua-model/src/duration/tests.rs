@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Clockwise, DurationError, LONGEST_DAYS, parse, written};
+use super::{Clockwise, DurationError, MAX_DAYS, parse, written};
 
 #[test]
 fn one_number_and_one_unit_is_a_duration() {
@@ -57,8 +57,8 @@ fn anything_else_is_refused_by_name_and_with_examples() {
 
 #[test]
 fn a_huge_value_is_refused_without_overflow() {
-    let longest = parse(&format!("{LONGEST_DAYS}d"));
-    assert_eq!(longest, Ok(Duration::from_secs(LONGEST_DAYS * 86_400)));
+    let longest = parse(&format!("{MAX_DAYS}d"));
+    assert_eq!(longest, Ok(Duration::from_secs(MAX_DAYS * 86_400)));
     for text in [
         "1000000000d",
         "999999999.5d",
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn what_is_written_reads_back_the_same(
-        seconds in 0..LONGEST_DAYS * 86_400,
+        seconds in 0..MAX_DAYS * 86_400,
         micros in 0u64..1_000_000,
     ) {
         let duration = Duration::from_secs(seconds) + Duration::from_micros(micros);

@@ -18,7 +18,7 @@ use crate::lookup::entry;
 use crate::sample::ProcessKind;
 
 /// Maximum gap between two rows of a session.
-const LONGEST_GAP: Duration = Duration::from_secs(180);
+const MAX_GAP: Duration = Duration::from_secs(180);
 
 /// gpu_stats samples every few minutes: its sessions continue over one missing sample.
 const LOOKS: u32 = 2;
@@ -232,7 +232,7 @@ impl GpuRows {
             from: at,
             to: at,
             last_row: self.interval.unwrap_or(LegacyRun::NONE.interval),
-            longest_gap: self.longest_gap.max(LONGEST_GAP),
+            longest_gap: self.longest_gap.max(MAX_GAP),
             util_sum: self.util.unwrap_or(0),
             util_known: self.util.is_some().into(),
             peak_mb: row.memory_mb,

@@ -69,7 +69,7 @@ fn the_login_user_goes_before_the_process_user() {
 }
 
 #[test]
-fn a_job_belongs_to_its_user_whoever_started_the_daemon() {
+fn a_job_belongs_to_its_user_no_matter_who_started_the_daemon() {
     check(None, 0, "job 7 of 1007", "uid 1007 by job");
     check(Some(1001), 1007, "job 7 of 1007", "uid 1007 by job");
     check(Some(1001), 1007, "job 7", "uid 1007 by job");

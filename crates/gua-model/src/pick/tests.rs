@@ -86,9 +86,9 @@ fn gpu_of(text: &str) -> Gpu {
 }
 
 #[track_caller]
-fn check(wish: &Wish, text: &str, expected: Option<Obstacle>) {
+fn check(criteria: &Criteria, text: &str, expected: Option<Obstacle>) {
     assert_eq!(
-        obstacle(&gpu_of(text), wish, &LastUse::new()),
+        obstacle(&gpu_of(text), criteria, &LastUse::new()),
         expected,
         "{text}"
     );
@@ -103,16 +103,16 @@ fn used(mb: u64) -> Option<Obstacle> {
 
 #[test]
 fn a_gpu_is_free_when_nobody_holds_it_and_little_memory_is_used() {
-    let wish = Wish::default();
-    check(&wish, "", None);
-    check(&wish, "used 2000", None);
-    check(&wish, "used 2001", used(2001));
-    check(&wish, "used 101 | ada 101", Some(Obstacle::Held));
-    check(&wish, "used 50 | ada unknown", Some(Obstacle::Held));
-    check(&wish, "gone 101", Some(Obstacle::Held));
-    check(&wish, "unnamed 1", Some(Obstacle::Held));
-    check(&wish, "draws ada 310 | used 310", None);
-    check(&wish, "parent", Some(Obstacle::Divided));
+    let criteria = Criteria::default();
+    check(&criteria, "", None);
+    check(&criteria, "used 2000", None);
+    check(&criteria, "used 2001", used(2001));
+    check(&criteria, "used 101 | ada 101", Some(Obstacle::Held));
+    check(&criteria, "used 50 | ada unknown", Some(Obstacle::Held));
+    check(&criteria, "gone 101", Some(Obstacle::Held));
+    check(&criteria, "unnamed 1", Some(Obstacle::Held));
+    check(&criteria, "draws ada 310 | used 310", None);
+    check(&criteria, "parent", Some(Obstacle::Divided));
 }
 
 /// A view of the records for another user replaces the pid by 0; the state stays the same.
@@ -147,18 +147,18 @@ fn a_small_process_on_an_idle_gpu_is_classified_once() {
 
 #[test]
 fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
-    let wish = Wish {
+    let criteria = Criteria {
         min_free: Some(Bytes::from_mb(9_600)),
-        ..Wish::default()
+        ..Criteria::default()
     };
     // A driver that does not report reserved memory includes it in the used memory.
-    check(&wish, "used 400", None);
-    check(&wish, "used 400 | reserved 0", None);
+    check(&criteria, "used 400", None);
+    check(&criteria, "used 400 | reserved 0", None);
     let little = Some(Obstacle::TooLittleFree(Bytes::from_mb(9_500)));
-    check(&wish, "used 400 | reserved 100", little);
+    check(&criteria, "used 400 | reserved 100", little);
     let unseen = Some(Obstacle::Unseen(Missing::Failed));
-    check(&wish, "used 400 | reserved unread", unseen);
-    check(&Wish::default(), "used 400 | reserved unread", None);
+    check(&criteria, "used 400 | reserved unread", unseen);
+    check(&Criteria::default(), "used 400 | reserved unread", None);
     assert_eq!(
         free_memory(&gpu_of("reserved unread")),
         Err(Missing::Failed)
@@ -171,33 +171,33 @@ fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
 
 #[test]
 fn an_unhealthy_gpu_is_not_free_unless_faults_are_ignored() {
-    let any = Wish {
+    let any = Criteria {
         health: HealthRule::Ignored,
-        ..Wish::default()
+        ..Criteria::default()
     };
-    let nvgpu = Wish {
+    let nvgpu = Criteria {
         rule: FreeRule::MemoryAlone,
-        ..Wish::default()
+        ..Criteria::default()
     };
     for (text, fault) in [
         ("ecc 2", Fault::UncorrectedErrors(2)),
         ("remap-failed", Fault::RemapFailed),
         ("hot", Fault::Hot),
     ] {
-        check(&Wish::default(), text, Some(Obstacle::Unhealthy(fault)));
+        check(&Criteria::default(), text, Some(Obstacle::Unhealthy(fault)));
         check(&any, text, None);
         check(&nvgpu, text, None);
         let gpu = gpu_of(text);
         assert!(!is_free(&gpu, &Thresholds::default()));
         assert!(is_vacant(&gpu, &Thresholds::default()));
         // A heat wave ends; memory errors remain until a reset.
-        assert_eq!(could_be_free(&gpu, &Wish::default()), text == "hot");
+        assert_eq!(could_be_free(&gpu, &Criteria::default()), text == "hot");
         assert!(could_be_free(&gpu, &any) && is_awaited(&gpu, &any, &LastUse::new()));
-        assert!(!is_awaited(&gpu, &Wish::default(), &LastUse::new()));
+        assert!(!is_awaited(&gpu, &Criteria::default(), &LastUse::new()));
     }
-    check(&Wish::default(), "ecc 0", None);
+    check(&Criteria::default(), "ecc 0", None);
     check(
-        &Wish::default(),
+        &Criteria::default(),
         "ecc 2 | used 500 | ada 500",
         Some(Obstacle::Held),
     );
@@ -205,20 +205,20 @@ fn an_unhealthy_gpu_is_not_free_unless_faults_are_ignored() {
 
 #[test]
 fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
-    let plain = Wish::default();
-    let large = Wish {
+    let plain = Criteria::default();
+    let large = Criteria {
         min_free: Some(Bytes::from_mb(9_800)),
-        ..Wish::default()
+        ..Criteria::default()
     };
-    let other = Wish {
+    let other = Criteria {
         models: vec!["h100".to_owned()],
-        ..Wish::default()
+        ..Criteria::default()
     };
-    let quiet = Wish {
+    let quiet = Criteria {
         max_util: Some(Percent::ZERO),
-        ..Wish::default()
+        ..Criteria::default()
     };
-    for (wish, text, expected) in [
+    for (criteria, text, expected) in [
         (&plain, "", true),
         (&plain, "used 5000 | ada 5000", true),
         (&plain, "lost", true),
@@ -227,12 +227,12 @@ fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
         (&large, "used 5000 | ada 5000", true),
         (&large, "used 5000 | ada 5000 | reserved 300", false),
         (&large, "unified | ada 50", false),
-        // These are vacant, but this wish excludes them: others can use them.
+        // These are vacant, but these criteria exclude them: others can use them.
         (&large, "used 400", false),
         (&quiet, "util 5", false),
         (&quiet, "util 90 | ada 5000", true),
     ] {
-        let awaited = is_awaited(&gpu_of(text), wish, &LastUse::new());
+        let awaited = is_awaited(&gpu_of(text), criteria, &LastUse::new());
         assert_eq!(awaited, expected, "{text}");
     }
 }
@@ -246,44 +246,44 @@ fn a_gpu_that_will_have_been_idle_long_enough_soon_is_awaited() {
         (3600, 60, false),
         (3600, 3500, true),
     ] {
-        let wish = Wish {
+        let criteria = Criteria {
             idle_since: Some(now - jiff::SignedDuration::from_secs(free_for)),
-            ..Wish::default()
+            ..Criteria::default()
         };
         let used = now - jiff::SignedDuration::from_secs(used_ago);
         let last_use = LastUse::from([("GPU-0".parse().unwrap(), used)]);
-        let awaited = is_awaited(&gpu_of(""), &wish, &last_use);
+        let awaited = is_awaited(&gpu_of(""), &criteria, &last_use);
         assert_eq!(awaited, expected, "{free_for} {used_ago}");
     }
 }
 
 #[test]
 fn whatever_could_not_be_read_speaks_against_a_gpu() {
-    let wish = Wish::default();
-    check(&wish, "lost", Some(Obstacle::Unseen(Missing::Gone)));
+    let criteria = Criteria::default();
+    check(&criteria, "lost", Some(Obstacle::Unseen(Missing::Gone)));
     check(
-        &wish,
+        &criteria,
         "lists-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
     check(
-        &wish,
+        &criteria,
         "memory-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
     check(
-        &wish,
+        &criteria,
         "util-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
     // Memory shared with the host cannot be measured, and the GPU has no holders.
-    check(&wish, "unified", None);
+    check(&criteria, "unified", None);
 }
 
 #[test]
 fn a_gpu_at_work_without_a_process_is_not_free() {
     check(
-        &Wish::default(),
+        &Criteria::default(),
         "util 95",
         Some(Obstacle::Busy(State::Ghost)),
     );
@@ -291,35 +291,35 @@ fn a_gpu_at_work_without_a_process_is_not_free() {
 
 #[test]
 fn nvgpu_looks_at_memory_alone_in_whole_megabytes() {
-    let wish = Wish {
+    let criteria = Criteria {
         rule: FreeRule::MemoryAlone,
-        ..Wish::default()
+        ..Criteria::default()
     };
-    check(&wish, "util 99 | ada 2000 | used 2000", None);
-    check(&wish, "used 2001", used(2001));
-    check(&wish, "unified | ada 101", Some(Obstacle::Held));
+    check(&criteria, "util 99 | ada 2000 | used 2000", None);
+    check(&criteria, "used 2001", used(2001));
+    check(&criteria, "unified | ada 101", Some(Obstacle::Held));
     check(
-        &wish,
+        &criteria,
         "memory-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
     let mut gpu = gpu_of("");
     gpu.memory_used = Ok(Bytes(2000 * Bytes::PER_MB + 5));
-    assert_eq!(obstacle(&gpu, &wish, &LastUse::new()), None);
+    assert_eq!(obstacle(&gpu, &criteria, &LastUse::new()), None);
 }
 
 #[test]
-fn wishes_narrow_the_choice() {
-    let wish = |change: fn(&mut Wish)| {
-        let mut wish = Wish::default();
-        change(&mut wish);
-        wish
+fn criteria_narrow_the_choice() {
+    let criteria = |change: fn(&mut Criteria)| {
+        let mut criteria = Criteria::default();
+        change(&mut criteria);
+        criteria
     };
-    let roomy = wish(|wish| wish.min_free = Some(Bytes::from_mb(9_000)));
+    let roomy = criteria(|criteria| criteria.min_free = Some(Bytes::from_mb(9_000)));
     check(&roomy, "used 1000", None);
     let short = Some(Obstacle::TooLittleFree(Bytes::from_mb(8_999)));
     check(&roomy, "used 1001", short);
-    let huge = wish(|wish| wish.min_free = Some(Bytes::from_mb(100_000)));
+    let huge = criteria(|criteria| criteria.min_free = Some(Bytes::from_mb(100_000)));
     let small = Obstacle::TooSmall(Bytes::from_mb(10_000));
     check(&huge, "used 0", Some(small));
     assert_eq!(small.to_string(), "too small: 10000 MB in total");
@@ -329,17 +329,17 @@ fn wishes_narrow_the_choice() {
         Some(Obstacle::Unseen(Missing::Unsupported)),
     );
 
-    let calm = wish(|wish| wish.max_util = Percent::new(3));
+    let calm = criteria(|criteria| criteria.max_util = Percent::new(3));
     check(&calm, "util 3", None);
     let high = Percent::new(4).map(Obstacle::UtilTooHigh);
     check(&calm, "util 4", high);
 
-    let model = wish(|wish| wish.models = vec!["h100".to_owned(), "a6000".to_owned()]);
+    let model = criteria(|criteria| criteria.models = vec!["h100".to_owned(), "a6000".to_owned()]);
     check(&model, "", None);
-    let model = wish(|wish| wish.models = vec!["h100".to_owned()]);
+    let model = criteria(|criteria| criteria.models = vec!["h100".to_owned()]);
     check(&model, "", Some(Obstacle::OtherModel));
 
-    let mine = wish(|wish| wish.as_free = vec!["ada".to_owned()]);
+    let mine = criteria(|criteria| criteria.as_free = vec!["ada".to_owned()]);
     check(&mine, "ada 9000 | used 9000 | util 99", None);
     check(
         &mine,
@@ -353,7 +353,7 @@ fn wishes_narrow_the_choice() {
         Some(Obstacle::Held),
     );
     check(&mine, "ada 4000 | used 7000", used(3000));
-    let by_uid = wish(|wish| wish.as_free = vec!["1003".to_owned()]);
+    let by_uid = criteria(|criteria| criteria.as_free = vec!["1003".to_owned()]);
     check(&by_uid, "ada 9000 | used 9000", None);
 }
 
@@ -393,11 +393,11 @@ fn history_keeps_a_gpu_that_was_just_in_use() {
     let check = |span: Span, idle_since, expected| {
         let mut last_use = LastUse::new();
         note_use(&mut last_use, &[span], &["ada".to_owned()]);
-        let wish = Wish {
+        let criteria = Criteria {
             idle_since: Some(at(idle_since)),
-            ..Wish::default()
+            ..Criteria::default()
         };
-        assert_eq!(obstacle(&gpu_of(""), &wish, &last_use), expected);
+        assert_eq!(obstacle(&gpu_of(""), &criteria, &last_use), expected);
     };
     check(
         span(State::IdleHeld, Some("bob")),
@@ -412,7 +412,7 @@ fn history_keeps_a_gpu_that_was_just_in_use() {
 }
 
 #[test]
-fn gpus_are_ordered_by_one_or_several_readings_and_the_missing_stand_last() {
+fn gpus_are_ordered_by_one_or_several_readings_with_missing_ones_last() {
     let mut gpus: Vec<Gpu> = (0..4).map(|_| gpu_of("")).collect();
     for (index, gpu) in (0..).zip(&mut gpus) {
         gpu.index = index;

@@ -21,8 +21,8 @@ pub struct Percentages {
 
 impl Percentages {
     /// Adds one sample of one GPU.
-    pub fn add(&mut self, user: &str, usage: u32, stands_for: Micros) {
-        let amount = u128::from(usage) * u128::from(stands_for.0);
+    pub fn add(&mut self, user: &str, usage: u32, covers: Micros) {
+        let amount = u128::from(usage) * u128::from(covers.0);
         *entry(&mut self.sums, user) += amount;
     }
 

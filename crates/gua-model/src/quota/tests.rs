@@ -268,7 +268,7 @@ fn what_nobody_measured_is_under_no_limit() {
         ..energy
     };
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
-    // A GPU may draw less than a millijoule while somebody holds it, and a person without use has no energy. The last
+    // A GPU may draw less than a millijoule while it is held, and a person without use has no energy. The last
     // tick of a run has no energy count, which does not prevent a verdict; half of the time does.
     usage.people[0].sums.energy_known = Micros(10 * HOUR - HOUR / 2);
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));

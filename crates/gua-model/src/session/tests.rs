@@ -154,7 +154,7 @@ fn a_desktop_has_no_session_unless_graphics_count() {
 }
 
 #[test]
-fn the_mean_is_the_process_own_where_the_driver_tells_it_and_the_gpus_otherwise() {
+fn the_mean_is_the_process_own_if_the_driver_reports_it_and_the_gpus_otherwise() {
     let mean = |history: &str| fold(&ticks(history), Thresholds::default())[0].util();
     assert_eq!(
         mean("0 gpu0 util=80 ada:900%0; 30 gpu0 util=80 ada:900%20; 60 gpu0 ada:900%40; 90 gpu0"),

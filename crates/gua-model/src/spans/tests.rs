@@ -32,7 +32,7 @@ fn check(history: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_tick_stands_for_its_interval_or_until_the_next() {
+fn a_tick_covers_its_interval_or_the_time_until_the_next() {
     check(
         "0 gpu0 util=50 ada:900; 20 gpu0 ada:900; 50 gpu0; 200 gpu0",
         &[
@@ -139,7 +139,7 @@ fn energy_is_the_counters_difference_over_the_time_of_the_span() {
             Ok(3000),
             // The next tick was three seconds late: those were nobody's.
             Ok(3000),
-            // The driver was loaded anew.
+            // The driver was reloaded.
             Err(Missing::Failed),
             // What the GPU drew while nobody looked is not known to be of any state.
             Err(Missing::Failed),
@@ -167,7 +167,7 @@ fn a_holders_own_utilisation_is_the_one_of_the_time_after_the_tick() {
 }
 
 #[test]
-fn a_parent_whose_instances_stand_in_its_place_does_not_count() {
+fn a_parent_whose_instances_replace_it_does_not_count() {
     let spans = fold(
         &ticks("0 gpu0 instances=1, mig0 parent=gpu0, gpu1"),
         Thresholds::default(),

@@ -45,7 +45,7 @@ impl Layout {
 
 /// Content of the page besides the findings, and its style.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
+pub struct Contents<'a> {
     pub layout: Layout,
     /// The table of the GPUs.
     pub gpus: &'a str,
@@ -55,7 +55,7 @@ pub struct Look<'a> {
 
 /// Renders the page with colours. The caller strips them if they are not wanted.
 #[must_use]
-pub fn text(facts: &Facts, checks: &[Check], plan: &Plan, look: Look<'_>) -> String {
+pub fn text(facts: &Facts, checks: &[Check], plan: &Plan, look: Contents<'_>) -> String {
     let mut page = Page {
         text: "gua doctor\n".to_owned(),
         layout: look.layout,

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_told_from_control_files() {
+    fn gpus_are_distinguished_from_control_files() {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot(directory.path().to_owned());
         assert_eq!(devices(&root), Devices::default());

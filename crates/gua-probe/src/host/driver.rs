@@ -8,7 +8,7 @@ use super::{HostRoot, after};
 /// Maximum size of a version file that is read.
 const LIMIT: u64 = 8 * 1024;
 /// Maximum length of a plausible version; real ones have up to 12 characters (`535.261.03`).
-const LONGEST: usize = 32;
+const MAX_LENGTH: usize = 32;
 
 /// The loaded kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn is_version(word: &str) -> bool {
         word.split('.')
             .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     };
-    word.len() <= LONGEST && word.contains('.') && numbers(word)
+    word.len() <= MAX_LENGTH && word.contains('.') && numbers(word)
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kernel_modules_tell_their_version() {
+    fn both_kernel_modules_report_their_version() {
         check(
             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\nGCC version:  gcc version 12.2.0\n",
             Some(("470.256.02", Flavour::Proprietary)),

@@ -220,7 +220,7 @@ no mount at all
     }
 
     #[test]
-    fn file_systems_that_the_kernel_makes_up_are_told_from_disks() {
+    fn virtual_file_systems_are_distinguished_from_disks() {
         let check = |kind: &str, expected| {
             let line = format!("22 1 0:21 / /x rw - {kind} none rw\n");
             let mounts = parse_mounts(line.as_bytes());

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_line_is_nothing() {
+    fn an_invalid_line_is_ignored() {
         for text in [
             "",
             "cpu",

@@ -16,7 +16,7 @@ use super::tracked::{TrackedGpu, TrackedInstance};
 use crate::backend::Scan;
 
 /// Maximum number of MIG instances; today's largest GPU has seven.
-const MOST_INSTANCES: u32 = 64;
+const MAX_INSTANCES: u32 = 64;
 
 /// Reads a GPU and its MIG instances, and appends them to the scan.
 pub(super) fn read(
@@ -132,7 +132,7 @@ struct Instance {
 /// Lists the instances of a GPU. Their numbers have gaps, so every number is tried. The second value reports whether
 /// all numbers could be tried.
 fn list_instances(calls: &mut Calls<'_>, parent: Device) -> (Vec<Instance>, Reading<()>) {
-    let most = match calls.read(parent, &library::MAX_INSTANCES, at_most(MOST_INSTANCES)) {
+    let most = match calls.read(parent, &library::MAX_INSTANCES, at_most(MAX_INSTANCES)) {
         Ok(most) => most,
         Err(why) => return (Vec::new(), Err(why)),
     };

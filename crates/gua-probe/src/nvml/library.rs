@@ -255,7 +255,7 @@ impl Library {
         };
         plausible(memory, |memory| {
             // Some drivers report success and no memory at all while they start.
-            (1..=MOST_MEMORY).contains(&memory.total.0)
+            (1..=MAX_MEMORY).contains(&memory.total.0)
                 && memory.used <= memory.total
                 && memory
                     .reserved
@@ -299,7 +299,7 @@ impl Drop for Library {
 }
 
 /// Most memory that any GPU has.
-pub(super) const MOST_MEMORY: u64 = 1 << 50;
+pub(super) const MAX_MEMORY: u64 = 1 << 50;
 
 /// Rejects a value that cannot be true.
 pub(super) fn plausible<T>(value: T, is_plausible: impl FnOnce(&T) -> bool) -> Result<T, Code> {

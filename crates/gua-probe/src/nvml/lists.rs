@@ -9,7 +9,7 @@ use gua_model::{Bytes, Missing, Pid, Reading};
 use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
-use super::library::{Device, Library, MOST_MEMORY, call};
+use super::library::{Device, Library, MAX_MEMORY, call};
 
 /// Process lists of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ const HIGHEST_PID: u32 = 1 << 22;
 /// Instance id of a process that is not in an instance.
 const NO_INSTANCE: u32 = u32::MAX;
 /// Instance ids are smaller than this on any hardware.
-const MOST_INSTANCES: u32 = 64;
+const MAX_INSTANCES: u32 = 64;
 
 impl Default for Lists {
     fn default() -> Self {
@@ -260,8 +260,8 @@ fn sense(words: &[u64], count: usize, stride: usize) -> (usize, usize, usize) {
     for record in records {
         let instance = (low(record[2]), low(record[2] >> 32));
         let is_whole = instance == (NO_INSTANCE, NO_INSTANCE);
-        let is_instance = instance.0 < MOST_INSTANCES && instance.1 < MOST_INSTANCES;
-        let is_amount = record[1] == u64::MAX || record[1] <= MOST_MEMORY;
+        let is_instance = instance.0 < MAX_INSTANCES && instance.1 < MAX_INSTANCES;
+        let is_amount = record[1] == u64::MAX || record[1] <= MAX_MEMORY;
         let is_possible = (is_whole || is_instance) && is_amount && entry(record).is_some();
         sums.0 += usize::from(is_possible);
         sums.1 += usize::from(is_possible && is_whole);

@@ -10,15 +10,15 @@ use gua_model::{
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{self, Device, MOST_MEMORY, at_most, plausible, switch};
+use super::library::{self, Device, MAX_MEMORY, at_most, plausible, switch};
 
 /// Ten kilowatts: eight times the draw of the largest module.
-const MOST_MILLIWATTS: u32 = 10_000_000;
-const MOST_MEGAHERTZ: u32 = 10_000;
+const MAX_MILLIWATTS: u32 = 10_000_000;
+const MAX_MEGAHERTZ: u32 = 10_000;
 /// Percent of a nominal maximum, which may be exceeded.
-const MOST_FAN_SPEED: u32 = 1000;
+const MAX_FAN_SPEED: u32 = 1000;
 /// A counter beyond this would have taken centuries.
-const MOST_COUNT: u64 = 1 << 56;
+const MAX_COUNT: u64 = 1 << 56;
 
 /// Reads the sensors of a GPU.
 pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
@@ -27,19 +27,19 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
         let celsius = plausible(value.cast_signed(), |value| (-100..=250).contains(value));
         celsius.map(Celsius)
     });
-    let power = calls.read(device, &library::POWER, at_most(MOST_MILLIWATTS));
+    let power = calls.read(device, &library::POWER, at_most(MAX_MILLIWATTS));
     gpu.power = power.map(|value| Milliwatts(value.into()));
-    let energy = calls.read(device, &library::ENERGY, at_most(MOST_COUNT));
+    let energy = calls.read(device, &library::ENERGY, at_most(MAX_COUNT));
     gpu.energy = energy.map(Millijoules);
     let mut clock = |query| {
         calls
-            .read(device, query, at_most(MOST_MEGAHERTZ))
+            .read(device, query, at_most(MAX_MEGAHERTZ))
             .map(Megahertz)
     };
     gpu.sm_clock = clock(&library::SM_CLOCK);
     gpu.memory_clock = clock(&library::MEMORY_CLOCK);
     gpu.fan = calls.read(device, &library::FAN_SPEED, |speed| {
-        let speed = u16::try_from(at_most(MOST_FAN_SPEED)(speed)?);
+        let speed = u16::try_from(at_most(MAX_FAN_SPEED)(speed)?);
         speed.map(FanSpeed).map_err(|_| Code::IMPLAUSIBLE)
     });
     gpu.performance_state = calls.read(device, &library::PERFORMANCE_STATE, |state| {
@@ -55,7 +55,7 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
 
 /// Reads the enforced power limit. It is a setting, so it is read as rarely as the others.
 pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Milliwatts> {
-    let limit = calls.read(device, &library::POWER_LIMIT, at_most(MOST_MILLIWATTS));
+    let limit = calls.read(device, &library::POWER_LIMIT, at_most(MAX_MILLIWATTS));
     limit.map(|value| Milliwatts(value.into()))
 }
 
@@ -90,7 +90,7 @@ pub(super) fn read_memory(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) 
 /// Returns the memory of a process, unless it is more than any GPU has.
 pub(super) fn plausible_memory(memory: Reading<Bytes>) -> Reading<Bytes> {
     match memory {
-        Ok(memory) if memory.0 > MOST_MEMORY => Err(Missing::Failed),
+        Ok(memory) if memory.0 > MAX_MEMORY => Err(Missing::Failed),
         memory => memory,
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn read_ecc(
     mode: Reading<Switch>,
 ) {
     let mut errors = |query| match mode? {
-        Switch::On => calls.read(device, query, at_most(MOST_COUNT)),
+        Switch::On => calls.read(device, query, at_most(MAX_COUNT)),
         Switch::Off => Err(Missing::Unsupported),
     };
     gpu.ecc_corrected = errors(&library::ECC_CORRECTED);

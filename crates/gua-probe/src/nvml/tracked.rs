@@ -15,7 +15,7 @@ use crate::backend::Scan;
 
 /// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the
 /// memory.
-const MOST_GPUS: usize = 1024;
+const MAX_GPUS: usize = 1024;
 
 /// Longest meaningful time between two reads of a buffer, in microseconds. It also keeps sums of percentages from
 /// overflowing.
@@ -72,7 +72,7 @@ impl TrackedGpus {
         let known = self.0.iter().position(|gpu| gpu.uuid == uuid);
         let is_refused = match known {
             Some(place) => self.0[place].is_seen,
-            None => self.0.len() >= MOST_GPUS,
+            None => self.0.len() >= MAX_GPUS,
         };
         if is_refused {
             failed("nvmlDeviceGetUUID", Code::IMPLAUSIBLE);

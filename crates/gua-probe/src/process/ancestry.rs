@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gua_model::id::Pid;
 
-use super::{LONGEST_CHAIN, ProcRoot, parse};
+use super::{MAX_CHAIN_LENGTH, ProcRoot, parse};
 
 /// A process and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();
     for pid in pids {
         let mut at = *pid;
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_CHAIN_LENGTH {
             if at.0 == 0 || known.contains_key(&at) {
                 break;
             }

@@ -15,14 +15,14 @@ use super::parse;
 use crate::host;
 
 /// Maximum size of a file.
-const LONGEST: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Time after which a name is read again: containers can be renamed.
 const READ_AGAIN: Duration = Duration::from_mins(10);
 /// Time after which a name that was not found is looked up again.
 const RETRY: Duration = Duration::from_mins(1);
 /// Maximum number of cached names.
-const MOST: usize = 1000;
+const MAX_KNOWN: usize = 1000;
 
 /// State directories of containerd: its own, that of k3s and RKE2, and that of MicroK8s.
 const CONTAINERD: [&str; 3] = [
@@ -127,7 +127,7 @@ impl Containers {
             }
         }
         let name = find(&self.root).and_then(|name| parse::user_name(&name));
-        if self.known.len() >= MOST {
+        if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
         let known = Known {
@@ -196,7 +196,7 @@ fn containerd_config(root: &Path, id: &str) -> Option<RuntimeConfig> {
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&host::read(path, LONGEST).ok()?).ok()
+    serde_json::from_slice(&host::read(path, MAX_BYTES).ok()?).ok()
 }
 
 #[cfg(test)]

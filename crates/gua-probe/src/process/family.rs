@@ -21,7 +21,7 @@ use crate::host::time::of_ticks;
 const RECHECK: u32 = 60;
 
 /// Maximum length of a stat line and of `/proc/PID/io`.
-const LONGEST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// A process and its descendants.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Family {
             looks: 0,
             reaped: Spent::default(),
             most: Spent::default(),
-            buffer: vec![0; LONGEST],
+            buffer: vec![0; MAX_BYTES],
         };
         if let Some(seen) = family.stat(top) {
             family.join(top, &seen);

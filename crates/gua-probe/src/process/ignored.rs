@@ -46,7 +46,7 @@ pub fn was_ignored(signal: i32) -> bool {
 
 /// Restores the default action of SIGCHLD if this process was started to ignore it: children could not be waited for
 /// (wait(2)). Programs started with [`hand_down`] still ignore it.
-pub fn heed_children() {
+pub fn restore_child_signal() {
     if was_ignored(libc::SIGCHLD) {
         // SAFETY: the default action of SIGCHLD calls nothing.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };

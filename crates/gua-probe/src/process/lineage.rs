@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_told_of_the_process_that_is_meant() {
+    fn a_session_is_that_of_the_process_with_this_start() {
         let (_folder, lineage) = tree(&[(10, 'S', 7, 1, 100), (11, 'S', 0, 1, 100)]);
         assert_eq!(lineage.session(&key(10, 100)), Some(7));
         assert_eq!(lineage.session(&key(10, 99)), None);

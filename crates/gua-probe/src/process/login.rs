@@ -10,7 +10,7 @@ use std::path::Path;
 use gua_model::id::{Pid, Uid};
 
 use super::tree::Seen;
-use super::{LONGEST_CHAIN, ProcRoot, parse};
+use super::{MAX_CHAIN_LENGTH, ProcRoot, parse};
 use crate::host::logind;
 
 /// Name of the daemon that starts the processes of a Slurm job as its user.
@@ -74,7 +74,7 @@ impl Ancestor {
 fn ancestors(proc: &ProcRoot, pid: Pid) -> Vec<Ancestor> {
     let mut found = Vec::new();
     let mut at = pid;
-    while at > Pid(1) && found.len() < LONGEST_CHAIN {
+    while at > Pid(1) && found.len() < MAX_CHAIN_LENGTH {
         let Some((ancestor, parent)) = ancestor(proc, at) else {
             break;
         };

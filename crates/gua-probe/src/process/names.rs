@@ -14,13 +14,13 @@ use super::{Passwd, parse};
 use crate::clock::{self, within};
 
 /// Maximum time per tick to wait for names, all users together.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum time per tick to wait for names from a file. Unlike a directory service, a file always answers.
-const FILE_PATIENCE: Duration = Duration::from_mins(1);
+const FILE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum time that a command waits for the groups of all users of a host.
-const GROUP_PATIENCE: Duration = Duration::from_secs(5);
+const GROUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Delay until a uid is looked up again: accounts are created, uids are given to others, and directory services come
 /// back.
@@ -41,14 +41,14 @@ pub fn name_in_directory(uid: Uid) -> Option<String> {
 #[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    within(PATIENCE, move || uzers::get_user_by_name(&name).is_some())
+    within(TIMEOUT, move || uzers::get_user_by_name(&name).is_some())
 }
 
 /// Reports whether the host has a group with this name; `None` if its directory does not answer in time.
 #[must_use]
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    within(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
+    within(TIMEOUT, move || uzers::get_group_by_name(&name).is_some())
 }
 
 /// Looks up the uid of a user as [`name_in_directory`] does the name.
@@ -61,7 +61,7 @@ pub fn uid_in_directory(name: &str) -> Option<Uid> {
 #[must_use]
 pub fn user_ids(name: &str) -> Option<(u32, u32)> {
     let name = name.to_owned();
-    let user = within(PATIENCE, move || uzers::get_user_by_name(&name));
+    let user = within(TIMEOUT, move || uzers::get_user_by_name(&name));
     user.flatten()
         .map(|user| (user.uid(), user.primary_group_id()))
 }
@@ -72,7 +72,7 @@ pub fn sub_uids() -> SubUids {
     let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
     SubUids::parse(&text, |name| {
         let name = name.to_owned();
-        within(PATIENCE, move || uid_in_directory(&name)).flatten()
+        within(TIMEOUT, move || uid_in_directory(&name)).flatten()
     })
 }
 
@@ -89,7 +89,7 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
             .map(|group| group.name().to_string_lossy().into_owned());
         Some((name.clone(), names.collect()))
     };
-    within(GROUP_PATIENCE, move || {
+    within(GROUP_TIMEOUT, move || {
         users.iter().filter_map(groups).collect()
     })
 }
@@ -102,9 +102,9 @@ pub(super) struct Names {
     known: HashMap<Uid, Known>,
     /// Lookups without an answer yet.
     open: usize,
-    patience: Duration,
+    timeout: Duration,
     /// Time that is left in this tick.
-    patience_left: Duration,
+    time_left: Duration,
 }
 
 /// The last answer about a uid.
@@ -119,26 +119,26 @@ struct Known {
 impl Names {
     pub(super) fn new(passwd: Passwd) -> Self {
         match passwd {
-            Passwd::System => Self::asking(Arc::new(name_in_directory), PATIENCE),
+            Passwd::System => Self::with_lookup(Arc::new(name_in_directory), TIMEOUT),
             Passwd::File(path) => {
                 let lookup = move |uid: Uid| {
                     let text = std::fs::read(&path).ok()?;
                     parse::passwd_file(&text).remove(&uid.0)
                 };
-                Self::asking(Arc::new(lookup), FILE_PATIENCE)
+                Self::with_lookup(Arc::new(lookup), FILE_TIMEOUT)
             }
         }
     }
 
     /// Uses a function for lookups, with a time limit per tick.
-    pub(super) fn asking(lookup: Lookup, patience: Duration) -> Self {
+    pub(super) fn with_lookup(lookup: Lookup, timeout: Duration) -> Self {
         Self {
             lookup,
             helper: None,
             known: HashMap::new(),
             open: 0,
-            patience,
-            patience_left: patience,
+            timeout,
+            time_left: timeout,
         }
     }
 
@@ -180,24 +180,24 @@ impl Names {
     }
 
     fn wait_for(&mut self, uid: Uid, now: Duration) {
-        let deadline = clock::monotonic() + self.patience_left;
+        let deadline = clock::monotonic() + self.time_left;
         let left = || deadline.saturating_sub(clock::monotonic());
         while self.known.get(&uid).is_some_and(|known| known.is_open) && self.receive(left(), now) {
         }
-        self.patience_left = left();
+        self.time_left = left();
     }
 
     pub(super) fn end_tick(&mut self, now: Duration) {
-        self.patience_left = self.patience;
+        self.time_left = self.timeout;
         while self.open > 0 && self.receive(Duration::ZERO, now) {}
     }
 
     /// Takes the next answer. Returns `false` if none comes in time.
-    fn receive(&mut self, patience: Duration, now: Duration) -> bool {
+    fn receive(&mut self, timeout: Duration, now: Duration) -> bool {
         let Some(helper) = &self.helper else {
             return false;
         };
-        match helper.answers.recv_timeout(patience) {
+        match helper.answers.recv_timeout(timeout) {
             Ok(answer) => self.learn(answer, now),
             Err(mpsc::RecvTimeoutError::Timeout) => return false,
             Err(mpsc::RecvTimeoutError::Disconnected) => self.lose_helper(now),
@@ -263,7 +263,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// A directory that answers each lookup only when the test provides the answer.
-    fn directory(patience: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
+    fn directory(timeout: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
         let (say, said) = mpsc::channel();
         let (asked, questions) = mpsc::channel();
         let (asked, said) = (Mutex::new(asked), Mutex::new(said));
@@ -271,7 +271,11 @@ mod tests {
             asked.lock().unwrap().send(uid).ok()?;
             said.lock().unwrap().recv().ok()?
         };
-        (Names::asking(Arc::new(lookup), patience), say, questions)
+        (
+            Names::with_lookup(Arc::new(lookup), timeout),
+            say,
+            questions,
+        )
     }
 
     /// Ends ticks until the answer has come; panics if it never does.
@@ -319,14 +323,14 @@ mod tests {
     #[test]
     fn a_quick_answer_is_there_at_once() {
         let lookup = |uid| (uid == ADA).then(|| "ada".to_owned());
-        let mut names = Names::asking(Arc::new(lookup), LONG);
+        let mut names = Names::with_lookup(Arc::new(lookup), LONG);
         assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
         assert_eq!(names.name(BOB, Duration::ZERO), None);
     }
 
     #[test]
     fn a_hung_directory_costs_a_moment_once_and_the_name_comes_later() {
-        let (mut names, say, questions) = directory(PATIENCE);
+        let (mut names, say, questions) = directory(TIMEOUT);
         let before = clock::monotonic();
         assert_eq!(names.name(ADA, Duration::ZERO), None);
         for uid in 2000..2100 {
@@ -335,7 +339,7 @@ mod tests {
         names.end_tick(Duration::ZERO);
         assert_eq!(names.name(BOB, Duration::ZERO), None);
         let waited = clock::monotonic() - before;
-        assert!(waited >= PATIENCE && waited < PATIENCE * 50, "{waited:?}");
+        assert!(waited >= TIMEOUT && waited < TIMEOUT * 50, "{waited:?}");
 
         say.send(Some("ada".to_owned())).unwrap();
         assert_eq!(name_at_a_later_tick(&mut names, ADA, Duration::ZERO), "ada");
@@ -364,7 +368,7 @@ mod tests {
             }
             Some(format!("u{uid}"))
         };
-        let mut names = Names::asking(Arc::new(slow), STEP * 4);
+        let mut names = Names::with_lookup(Arc::new(slow), STEP * 4);
         let at_once = (0..32)
             .filter(|uid| names.name(Uid(*uid), Duration::ZERO).is_some())
             .count();
@@ -395,7 +399,7 @@ mod tests {
             assert!(uid != BOB, "a module of the C library fell over");
             Some("ada".to_owned())
         };
-        let mut names = Names::asking(Arc::new(lookup), LONG);
+        let mut names = Names::with_lookup(Arc::new(lookup), LONG);
         assert_eq!(names.name(BOB, Duration::ZERO), None);
         assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
     }

@@ -13,10 +13,10 @@ pub use super::cgroup::CgroupFacts;
 const NO_LOGIN: u32 = u32::MAX;
 
 /// Maximum length of a process's short name (`TASK_COMM_LEN` less the closing NUL in `linux/sched.h`).
-const LONGEST_COMM: usize = 15;
+const MAX_COMM_LENGTH: usize = 15;
 
 /// Maximum length of a user name.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LENGTH: usize = 256;
 
 /// Numbers in `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,14 +182,14 @@ pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
 /// Returns a process's short name, safe to display; `None` if it is empty.
 #[must_use]
 pub fn comm(raw: &[u8]) -> Option<String> {
-    let raw = &raw[..raw.len().min(LONGEST_COMM)];
-    shown(&String::from_utf8_lossy(raw), LONGEST_COMM)
+    let raw = &raw[..raw.len().min(MAX_COMM_LENGTH)];
+    shown(&String::from_utf8_lossy(raw), MAX_COMM_LENGTH)
 }
 
 /// Returns a user's name, safe to display; `None` if it is empty.
 #[must_use]
 pub fn user_name(raw: &str) -> Option<String> {
-    shown(raw, LONGEST_NAME)
+    shown(raw, MAX_NAME_LENGTH)
 }
 
 /// Replaces characters of untrusted text that would move the cursor, change the writing direction or be invisible by
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stat_line_that_is_cut_short_tells_nothing() {
+    fn a_truncated_stat_line_is_an_error() {
         let text = stat_of(b"python3");
         let start = text.windows(6).position(|part| part == b" 98765").unwrap();
         for end in 0..=start {
@@ -335,7 +335,7 @@ mod tests {
             let _ = (stat(&bytes), status_uids(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
             let _ = storage(&bytes);
             let name = comm(&bytes).unwrap_or_default();
-            prop_assert!(name.chars().count() <= LONGEST_COMM);
+            prop_assert!(name.chars().count() <= MAX_COMM_LENGTH);
             prop_assert!(!name.chars().any(gua_model::text::is_harmful));
         }
 

@@ -448,7 +448,7 @@ fn a_cached_identity_gets_its_name_when_the_directory_answers() {
     let lookup: names::Lookup = Arc::new(move |_| said.lock().unwrap().recv().ok());
     let mut table = ProcessTable::with(
         Tree::new(tree.root()),
-        Names::asking(lookup, Duration::from_millis(1)),
+        Names::with_lookup(lookup, Duration::from_millis(1)),
     );
     assert_eq!(words(&table.resolve(PID)), "7 1000/1000 python3");
     assert_eq!(words(&next_tick(&mut table)), "7 1000/1000 python3");

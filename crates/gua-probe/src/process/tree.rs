@@ -26,7 +26,7 @@ const UNMAPPED: Uid = Uid(65534);
 const PAGE: usize = 4096;
 
 /// Maximum size of a file; none is longer on a healthy host.
-const LONGEST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
@@ -59,7 +59,7 @@ struct Kept {
 
 /// Maximum number of processes with open files. Each has three; a process may have 1024 files open by default, and the
 /// driver needs some of them.
-const MOST_KEPT: usize = 200;
+const MAX_KEPT: usize = 200;
 
 fn most_kept() -> usize {
     let limit = process::getrlimit(Resource::Nofile)
@@ -68,7 +68,7 @@ fn most_kept() -> usize {
     let spare = usize::try_from(limit)
         .unwrap_or(usize::MAX)
         .saturating_sub(64);
-    MOST_KEPT.min(spare / 9)
+    MAX_KEPT.min(spare / 9)
 }
 
 /// Properties that change if a pid is reused (the start), if a process executes another program (the name) and if it
@@ -344,7 +344,7 @@ fn read<'a>(
     let mut length = 0;
     loop {
         if length == buffer.len() {
-            if length >= LONGEST {
+            if length >= MAX_BYTES {
                 return Err(Errno::FBIG);
             }
             buffer.resize(length * 2, 0);
@@ -386,7 +386,7 @@ mod tests {
         let handle = std::fs::File::open(directory.path()).unwrap();
         let mut buffer = vec![0; PAGE];
         assert!(read(handle.as_fd(), c"cgroup", &mut buffer).unwrap() == text);
-        std::fs::write(directory.path().join("cgroup"), vec![b'x'; LONGEST]).unwrap();
+        std::fs::write(directory.path().join("cgroup"), vec![b'x'; MAX_BYTES]).unwrap();
         assert_eq!(
             read(handle.as_fd(), c"cgroup", &mut buffer),
             Err(Errno::FBIG)

@@ -41,7 +41,7 @@ pub(super) fn has_ended(child: &mut Child) -> bool {
 
 /// Maximum time to wait for a killed child. The kernel takes well under a millisecond unless a driver call blocks it.
 const END: Duration = Duration::from_millis(100);
-const MOST_LAST_OUTPUT: usize = 4096;
+const MAX_LAST_OUTPUT: usize = 4096;
 /// Initial buffer size; twice the answer of a host with eight GPUs.
 const FIRST_ROOM: usize = 4096;
 
@@ -188,7 +188,7 @@ impl ChildReader {
             match errors.read(&mut buffer) {
                 Ok(length @ 1..) => {
                     self.last_output.extend_from_slice(&buffer[..length]);
-                    let surplus = self.last_output.len().saturating_sub(MOST_LAST_OUTPUT);
+                    let surplus = self.last_output.len().saturating_sub(MAX_LAST_OUTPUT);
                     self.last_output.drain(..surplus);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

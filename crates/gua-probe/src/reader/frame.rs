@@ -17,7 +17,7 @@ pub(super) const HEAD: usize = 4;
 pub type Answer = Result<Sample, DriverFault>;
 
 /// Maximum length; far more than 1024 GPUs with 64 processes each take.
-pub(super) const LONGEST: usize = 64 << 20;
+pub(super) const MAX_BYTES: usize = 64 << 20;
 
 fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the frame is too long")
@@ -26,7 +26,7 @@ fn too_long() -> io::Error {
 /// Returns the length of the content.
 pub(super) fn length(head: [u8; HEAD]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(head)).unwrap_or(usize::MAX);
-    match length <= LONGEST {
+    match length <= MAX_BYTES {
         true => Ok(length),
         false => Err(too_long()),
     }
@@ -66,7 +66,7 @@ pub(super) fn write(
     bytes.resize(HEAD, 0);
     let mut bytes = postcard::to_extend(content, bytes).map_err(io::Error::other)?;
     let length = bytes.len() - HEAD;
-    let head = u32::try_from(length).ok().filter(|_| length <= LONGEST);
+    let head = u32::try_from(length).ok().filter(|_| length <= MAX_BYTES);
     bytes[..HEAD].copy_from_slice(&head.ok_or_else(too_long)?.to_le_bytes());
     output.write_all(&bytes)?;
     *buffer = bytes;

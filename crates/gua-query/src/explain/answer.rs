@@ -88,7 +88,7 @@ pub struct GapFound {
     /// Whether it may have lasted longer: the search ended here.
     pub to_is_bound: bool,
     /// Whether it lasts until now.
-    pub goes_on: bool,
+    pub is_ongoing: bool,
     /// Outages that the collector recorded in that time.
     pub outages: Vec<Outage>,
 }

@@ -251,13 +251,13 @@ impl Search<'_> {
             return Ok(None);
         };
         let inside = |outage: &Outage| outage.period().overlap(gap.period).is_some();
-        let goes_on = gap.period.to() >= whole_micros(self.now);
+        let is_ongoing = gap.period.to() >= whole_micros(self.now);
         Ok(Some(GapFound {
             period: gap.period,
             reason: gap.reason,
             from_is_bound: gap.period.from() == window.from(),
-            to_is_bound: gap.period.to() == window.to() && !goes_on,
-            goes_on,
+            to_is_bound: gap.period.to() == window.to() && !is_ongoing,
+            is_ongoing,
             outages: outages.into_iter().filter(inside).collect(),
         }))
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn text_can_be_read_on_what_it_stands_on() {
+    fn text_has_enough_contrast_to_its_background() {
         for theme in [Theme::Light, Theme::Dark] {
             for (text, ground) in [(INK, SURFACE), (MUTED, SURFACE), (INK, BAND), (MUTED, BAND)] {
                 let found = contrast(text.plain(theme), ground.plain(theme));

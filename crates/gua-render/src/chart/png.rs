@@ -24,7 +24,7 @@ pub enum PngError {
 }
 
 /// Maximum size of a picture, in pixels. Drawing it takes 400 megabytes.
-const MOST_PIXELS: f64 = 1e8;
+const MAX_PIXELS: f64 = 1e8;
 
 /// Renders a chart with a fixed theme, at `scale` pixels per SVG unit.
 pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
@@ -49,7 +49,7 @@ pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
         f64::from(tree.size().height() * scale).ceil(),
     );
     let wrong_size = || PngError::Size { width, height };
-    if !(width >= 1.0 && height >= 1.0 && width * height <= MOST_PIXELS) {
+    if !(width >= 1.0 && height >= 1.0 && width * height <= MAX_PIXELS) {
         return Err(wrong_size());
     }
     #[expect(
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chart_or_too_large_is_refused() {
+    fn an_invalid_or_too_large_chart_is_refused() {
         assert!(matches!(to_png("no chart", 1.0), Err(PngError::Svg(_))));
         let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>";
         for scale in [0.0, -1.0, 1e9, f32::NAN] {

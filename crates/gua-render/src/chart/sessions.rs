@@ -16,7 +16,7 @@ use super::{Frame, Shown, StateHours, axis, words};
 use crate::markup::number;
 
 /// Minimum width of a bar, so that a short session stays visible in a long window.
-const LEAST_WIDTH: f64 = 1.0;
+const MIN_WIDTH: f64 = 1.0;
 
 /// Width below which a bar is too narrow to point at. Such bars of a row are one outline for each state, without a tooltip.
 const POINTABLE: f64 = 2.5;
@@ -168,7 +168,7 @@ impl SessionChart {
         let mut thin: [String; Shown::HELD.len()] = Default::default();
         for (lane, bar, seen) in &row.bars {
             let (from, to) = scale.ends(*seen);
-            let width = (to - from).max(LEAST_WIDTH);
+            let width = (to - from).max(MIN_WIDTH);
             let x = from.min(scale.left + scale.width - width);
             let y = y + 2.0 + lane_height * count(*lane) + 0.5;
             let rect = Rect::new(x, y, width, lane_height - 1.0);

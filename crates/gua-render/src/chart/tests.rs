@@ -220,8 +220,8 @@ proptest! {
         let drawn: f64 = bars.iter().map(|node| value(*node, "data-hours")).sum();
         prop_assert!((drawn - total).abs() <= 0.01 * f64::from(u32::try_from(bars.len()).unwrap()) + 1e-6, "{drawn} of {total}");
         // All bars share one scale. The bar for the rest may be omitted, with only its numbers shown.
-        let is_told = |node: &Node<'_, '_>| node.attribute("data-name").is_some_and(|name| name.starts_with("others ("));
-        let bars: Vec<_> = bars.into_iter().filter(|node| !is_told(node)).collect();
+        let is_summed = |node: &Node<'_, '_>| node.attribute("data-name").is_some_and(|name| name.starts_with("others ("));
+        let bars: Vec<_> = bars.into_iter().filter(|node| !is_summed(node)).collect();
         if let Some(longest) = bars.iter().max_by(|one, other| value(**one, "data-hours").total_cmp(&value(**other, "data-hours"))) {
             let scale = value(*longest, "width") / value(*longest, "data-hours");
             for bar in &bars {

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stand_on_local_boundaries_and_say_what_they_are_part_of() {
+    fn marks_are_on_local_boundaries_and_name_their_day() {
         check(
             "2026-03-14T09:00:00Z",
             "2026-03-14T10:00:00Z",

@@ -137,7 +137,7 @@ documents! {
         /// Whether it may have lasted longer.
         to_is_bound: bool = gap.to_is_bound,
         /// Whether it lasts until now.
-        goes_on: bool = gap.goes_on,
+        is_ongoing: bool = gap.is_ongoing,
         reason: &'static str = gap.reason.as_str(),
         outages: Vec<OutageDocument> = gap.outages.iter().map(OutageDocument::new).collect(),
     }

@@ -262,7 +262,7 @@ documents! {
         holder: String = row.holder.clone(),
         gpu_uuid: String = row.gpu.to_string(),
         gpu_index: Option<u32> = row.index,
-        asker: String = row.asker.clone(),
+        requester: String = row.requester.clone(),
         times: u64 = row.times,
         waited_seconds: i64 = row.waited.as_secs(),
     }

@@ -70,7 +70,7 @@ labels! {
     CHARGED =
         "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
         "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.";
-    IN_VAIN_MEANS =
+    REFUSED_MEANS =
         "requests by `gua available --claim` and `--wait` that were not granted at once",
         "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다";
     NONE_IN_THE_WAY = "no idle-held GPU blocked a request", "유휴점유 GPU 때문에 받지 못한 경우는 없습니다";
@@ -197,7 +197,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("since", "점유 시작"),
     ("idle", "유휴 시간"),
     ("holder", "점유자"),
-    ("asker", "요청자"),
+    ("requester", "요청자"),
     ("times", "횟수"),
     ("waited_hours", "기다린 시간 h"),
 ];
@@ -379,7 +379,7 @@ pub(super) fn refused_lines(refused: &Refused, top: usize, language: Language) -
     let rows = rows.map(|row| in_the_way(row, language));
     let nobody = refused.in_the_way.is_empty().then_some(NONE_IN_THE_WAY);
     let nobody = nobody.map(|words| words.of(language).to_owned());
-    let means = IN_VAIN_MEANS.of(language).to_owned();
+    let means = REFUSED_MEANS.of(language).to_owned();
     std::iter::once(means).chain(rows).chain(nobody).collect()
 }
 
@@ -404,7 +404,7 @@ pub(super) fn energy_known(report: &Report, language: Language) -> Option<String
 /// Formats a sentence about a person whose idle-held GPUs blocked another's request.
 fn in_the_way(row: &BlockRow, language: Language) -> String {
     let gpu = gpu_name(row.index, &row.gpu, "GPU ");
-    let (holder, asker, number) = (sanitize(&row.holder), sanitize(&row.asker), row.times);
+    let (holder, requester, number) = (sanitize(&row.holder), sanitize(&row.requester), row.times);
     let times = match number {
         1 => "once".to_owned(),
         times => format!("{times} times"),
@@ -429,8 +429,8 @@ fn in_the_way(row: &BlockRow, language: Language) -> String {
     };
     say!(
         language,
-        "{holder}'s idle-held {gpu} blocked {asker} {times}{waited}",
-        "{holder}의 유휴점유 {gpu} 때문에 {asker} 사용자가 {number}번 받지 못함{waited}"
+        "{holder}'s idle-held {gpu} blocked {requester} {times}{waited}",
+        "{holder}의 유휴점유 {gpu} 때문에 {requester} 사용자가 {number}번 받지 못함{waited}"
     )
 }
 

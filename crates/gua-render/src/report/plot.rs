@@ -78,7 +78,7 @@ trait Figure: std::fmt::Debug {
 
 /// Appearance of a picture.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Appearance {
     pub theme: Theme,
     /// In pixels.
     pub width: u32,
@@ -128,7 +128,7 @@ impl Plot {
 
     /// The picture as an SVG document.
     #[must_use]
-    pub fn svg(&self, look: Look) -> String {
+    pub fn svg(&self, look: Appearance) -> String {
         let frame = Frame {
             id: self.kind.as_str().to_owned(),
             title: self.title.clone(),
@@ -144,7 +144,7 @@ impl Plot {
     #[must_use]
     pub fn text(&self, columns: usize) -> String {
         let mut text = format!("{}\n{}\n\n", self.title, self.subtitle);
-        let columns = columns.max(terminal::LEAST_COLUMNS);
+        let columns = columns.max(terminal::MIN_COLUMNS);
         self.chart.draw_text(&mut text, columns, self.language);
         text
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::chart::{Frame, Language, StateSlot, StatesOverTime, Theme, page_style};
 use crate::markup::{Escaped, number_of};
 use crate::report::held_hours;
-use crate::report::html::table::{Look, masthead as page_masthead, paragraph, table, tile};
+use crate::report::html::table::{TableOptions, masthead as page_masthead, paragraph, table, tile};
 use crate::report::html::{SHEET, document};
 use crate::table::Cell;
 
@@ -116,7 +116,7 @@ fn biggest(sheet: &Sheet<'_>, account: &Account) -> Markup {
             @if account.sessions.is_empty() {
                 (paragraph("None."))
             } @else {
-                (table(&sessions(sheet, account), Look::whole("sessions", Language::English)))
+                (table(&sessions(sheet, account), TableOptions::whole("sessions", Language::English)))
                 @if more > 0 { (paragraph(format!("And {more} shorter ones."))) }
             }
         } "\n"

@@ -139,7 +139,7 @@ fn values_have_a_limit_and_the_last_one_counts() {
         Timestamp::UNIX_EPOCH,
         Duration::ZERO,
     );
-    assert_eq!(watch.values.len(), MOST_VALUES);
+    assert_eq!(watch.values.len(), MAX_VALUES);
     assert_eq!(
         (&watch.values["k0"], &watch.values["k1"]),
         (&2.into(), &1.into())

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_mistake_is_told_with_its_place() {
+fn every_mistake_is_reported_with_its_place() {
     check("", &[]);
     check("[states]\nactive_util = 0x1F\nheld_mb = 1_000\n", &[]);
     check(
@@ -49,7 +49,7 @@ fn every_mistake_is_told_with_its_place() {
 }
 
 #[test]
-fn every_wrong_value_is_told_with_what_was_expected() {
+fn every_wrong_value_is_reported_with_what_was_expected() {
     let percent = "states.active_util: expected a whole number from 1 to 100, found";
     let cases = [
         ("active_util = 0", format!("{percent} 0")),
@@ -116,7 +116,7 @@ fn every_wrong_value_is_told_with_what_was_expected() {
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_told_and_not_only_the_first() {
+fn all_mistakes_of_a_file_are_reported_and_not_only_the_first() {
     let text = "[driver]\ndeadlin = '1s'\n[states]\nheld_mb = 'x'\nactive_util = 0\n[nope]\n";
     let home = Home(Some(HOME.into()));
     let problems = file::apply(
@@ -153,7 +153,7 @@ fn a_syntax_error_does_not_hide_the_other_mistakes() {
 }
 
 #[test]
-fn a_byte_that_is_no_text_is_told_with_its_place() {
+fn a_byte_that_is_not_utf8_is_reported_with_its_place() {
     check(
         b"[states]\n# \xc3\xa4\xff\n",
         &["f:2:4: this byte is not UTF-8 text"],

@@ -20,7 +20,7 @@ use crate::store::{meta, quarter};
 use crate::totals;
 
 /// Upper bound of the time that an old row covers.
-const LONGEST: i64 = 86_400_000_000;
+const MAX_LENGTH: i64 = 86_400_000_000;
 
 /// Intervals in microseconds since 1970, ordered, disjoint and not adjacent.
 #[derive(Debug, Default)]
@@ -79,14 +79,14 @@ impl Covered {
     }
 
     fn add_old(&mut self, history: &Connection, (from, to): (i64, i64)) -> Result<(), LegacyError> {
-        let from = from.saturating_sub(LONGEST);
+        let from = from.saturating_sub(MAX_LENGTH);
         let window: Period = history::period((from, to));
         for source in sources_within(history, (from, to))? {
             fold_stored(history, source, window, &mut |moment| {
                 let ticks = moment.ticks.iter();
                 for tick in ticks.filter(|tick| stats_gpu_number(tick.gpu).is_none()) {
-                    let stands_for = SignedDuration::try_from(tick.run.interval);
-                    let to = moment.at.checked_add(stands_for.unwrap_or_default());
+                    let covers = SignedDuration::try_from(tick.run.interval);
+                    let to = moment.at.checked_add(covers.unwrap_or_default());
                     if let Ok(to) = to {
                         self.push(moment.at.as_microsecond(), to.as_microsecond());
                     }
@@ -113,7 +113,7 @@ impl History {
             };
             let from = window.from().as_microsecond().max(first);
             let to = window.to().as_microsecond().min(last);
-            let to = to.saturating_add(LONGEST);
+            let to = to.saturating_add(MAX_LENGTH);
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
             let ends = (quarter(from), quarter(to.min(until)).saturating_add(1));
             let ends = (ends.0, ends.1.min(quarter(until)));

@@ -113,7 +113,7 @@ fn an_instance_that_lives_between_two_key_ticks_is_no_lost_gpu() {
 struct Step {
     instances: Vec<(char, u32)>,
     ticks: i64,
-    /// Time without a collector, and whether it starts anew after it.
+    /// Time without a collector, and whether the history is reopened after it.
     down: i64,
     restart: bool,
 }

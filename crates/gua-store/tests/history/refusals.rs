@@ -1,6 +1,6 @@
 //! Refusals: the requesting process records the request, the ticks show who held the GPUs.
 
-use gua_model::refusal::{Asking, Blocking, RefusalOutcome};
+use gua_model::refusal::{Blocking, RefusalOutcome, RequestRecord};
 use gua_model::{Tick, Uid, User};
 use gua_store::{Kept, NewRefusal, Store};
 use jiff::{SignedDuration, Timestamp};
@@ -18,11 +18,11 @@ fn refusal_at(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
         .collect();
     gpus.push("GPU-nobody-has-it".parse().unwrap());
     NewRefusal {
-        asking: Asking {
+        request: RequestRecord {
             at,
-            asker: User {
+            requester: User {
                 uid: Uid(uid),
-                name: Some(format!("asker-{uid}")),
+                name: Some(format!("requester-{uid}")),
             },
             wanted: 2,
             had: 1,
@@ -83,7 +83,7 @@ fn holders_of_the_gpus_come_from_the_ticks() {
     );
     let kept = place.history().refusals(all()).unwrap();
     assert_eq!(kept.len(), 1);
-    assert_eq!(kept[0].asking, new.asking);
+    assert_eq!(kept[0].request, new.request);
     assert_eq!(kept[0].blocked_by, holders(&tick));
     // Nothing was observed at that time, so no holder is named.
     let long_ago = at - SignedDuration::from_hours(50);
@@ -133,10 +133,10 @@ fn an_erased_user_is_removed_from_refusals_and_does_not_come_back() {
     let (mut store, _, tick) = recorded(&place);
     let new = refusal_at(tick.sample.at, 4001, "event-1", &tick);
     store.record_refusal(&new, tick.sample.at).unwrap();
-    let forgotten = store.forget("asker-4001").unwrap();
+    let forgotten = store.forget("requester-4001").unwrap();
     let uid = Uid(forgotten.known_as[0].0);
     let kept = place.history().refusals(all()).unwrap();
-    assert_eq!(kept[0].asking.asker.uid, uid);
+    assert_eq!(kept[0].request.requester.uid, uid);
     assert_eq!(
         store.record_refusal(&new, tick.sample.at).unwrap(),
         Kept::No

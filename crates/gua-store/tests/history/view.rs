@@ -151,7 +151,7 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
     };
     assert_eq!(counted(&sums), counted(&all));
     assert!(sums.sessions.is_empty() && !all.sessions.is_empty());
-    // Limits are judged for the asker alone.
+    // Limits are judged for the requester alone.
     let term = UsageQuestion {
         period: window,
         zone: TimeZone::UTC,

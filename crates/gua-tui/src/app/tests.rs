@@ -132,7 +132,7 @@ fn views_turn_and_toggle() {
 }
 
 #[test]
-fn users_are_told_what_they_hold_and_what_rests() {
+fn a_users_row_has_the_gpus_held_and_the_idle_ones() {
     let mut app = watched();
     type_in(&mut app, "u");
     let rows = app.user_rows();
@@ -205,7 +205,7 @@ fn a_signal_needs_a_confirmation() {
     let mut app = watched();
     // ada's smaller process on the first GPU is the second line.
     assert_eq!(type_in(&mut app, "jx"), []);
-    assert!(matches!(&app.overlay, Overlay::Confirm(wish) if wish.pid == Pid(10)));
+    assert!(matches!(&app.overlay, Overlay::Confirm(criteria) if criteria.pid == Pid(10)));
     assert_eq!(
         type_in(&mut app, "<enter>"),
         [],
@@ -258,7 +258,7 @@ fn nobody_elses_process_and_nothing_read_only_is_signalled() {
     });
     assert_eq!(type_in(&mut admin, "x"), []);
     assert!(
-        matches!(&admin.overlay, Overlay::Confirm(wish) if !wish.is_own && wish.owner == "bob")
+        matches!(&admin.overlay, Overlay::Confirm(criteria) if !criteria.is_own && criteria.owner == "bob")
     );
     assert!(matches!(
         type_in(&mut admin, "y")[..],

@@ -225,7 +225,7 @@ fn a_lost_gpu_says_so_and_shows_no_zero() {
 }
 
 #[test]
-fn instances_stand_under_their_gpu() {
+fn instances_are_listed_under_their_gpu() {
     let mut app = app();
     let mut parent = gpu(0, "GPU-a", Err(Missing::Unsupported), &[]);
     parent.place = Place::Parent { instances: 2 };
@@ -282,7 +282,7 @@ fn one_gpu_that_does_not_fit_is_one_more_gpu() {
 }
 
 #[test]
-fn memory_that_the_driver_hides_is_no_zero_for_its_user() {
+fn hidden_memory_is_not_zero_for_its_user() {
     let mut app = app();
     let mut gpu = gpu(
         0,
@@ -340,7 +340,7 @@ fn long_hangul_names_keep_the_columns_in_line() {
 }
 
 #[test]
-fn a_silent_driver_is_told_over_the_last_picture() {
+fn a_silent_driver_is_reported_over_the_last_picture() {
     let mut app = laboratory();
     let shown = picture(&mut app, (80, 24), at(1190));
     assert!(

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_stand_only_where_they_are_needed() {
+    fn quotes_are_written_only_where_they_are_needed() {
         assert_eq!(
             written(UserPolicy::Plain),
             "ts,loginuid_user,owner_user,x\r\n\"a,b\",alice,root,\"say \"\"x\"\"\r\n\"\r\n30.0,,,-1\r\n"

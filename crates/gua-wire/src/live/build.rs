@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
+use gua_model::pick::{Criteria, LastUse, Obstacle, obstacle};
 use gua_model::{Fault, Gpu, GpuUuid, Place, Process, Sample, classify, faults};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ pub struct LiveInputs<'a> {
     pub sample: &'a Sample,
     pub users: &'a UserPolicy,
     /// The rule of `gua available`, with the host's thresholds.
-    pub wish: &'a Wish,
+    pub criteria: &'a Criteria,
     pub last_use: &'a LastUse,
     pub claims: &'a HashMap<GpuUuid, GpuClaim>,
     pub keeps: &'a HashMap<GpuUuid, Vec<GpuKeep>>,
@@ -68,7 +68,7 @@ impl LiveInputs<'_> {
     pub fn build(&self) -> LiveReport {
         let sample = self.sample;
         let gpus = sample.gpus.iter().map(|gpu| {
-            let mut live = live_gpu(gpu, self.wish, self.last_use);
+            let mut live = live_gpu(gpu, self.criteria, self.last_use);
             for (process, live) in gpu.processes.iter().zip(&mut live.processes) {
                 self.identify(process, live);
             }
@@ -106,14 +106,14 @@ impl LiveInputs<'_> {
 }
 
 /// Converts a GPU without the identities of its processes and without claims.
-pub(super) fn live_gpu(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> LiveGpu {
+pub(super) fn live_gpu(gpu: &Gpu, criteria: &Criteria, last_use: &LastUse) -> LiveGpu {
     LiveGpu {
         uuid: gpu.uuid.clone(),
         index: gpu.index,
         name: gpu.name.clone().ok(),
         instance: instance(&gpu.place),
-        state: classify(gpu, &wish.thresholds, None).state,
-        obstacle: obstacle(gpu, wish, last_use).map(Into::into),
+        state: classify(gpu, &criteria.thresholds, None).state,
+        obstacle: obstacle(gpu, criteria, last_use).map(Into::into),
         util_percent: gpu.util.map(|util| util.get()).into(),
         memory_used_bytes: gpu.memory_used.map(|bytes| bytes.0).into(),
         memory_total_bytes: gpu.memory_total.map(|bytes| bytes.0).into(),

@@ -1,6 +1,6 @@
 //! The live state of a host whose agent sends snapshots only.
 
-use gua_model::pick::{LastUse, Wish};
+use gua_model::pick::{Criteria, LastUse};
 use gua_model::{
     Bytes, Celsius, Gpu, GpuUuid, Milliwatts, Missing, Percent, Pid, Process, ProcessKind,
 };
@@ -53,7 +53,7 @@ fn convert(sent: &SnapshotGpu, is_partial: bool) -> Option<LiveGpu> {
     };
     gpu.graphics_list = gpu.compute_list;
     gpu.processes = sent.processes.iter().map(process).collect();
-    let mut live = live_gpu(&gpu, &Wish::default(), &LastUse::new());
+    let mut live = live_gpu(&gpu, &Criteria::default(), &LastUse::new());
     for (sent, process) in sent.processes.iter().zip(&mut live.processes) {
         process.owner = known(&sent.linux_user);
         process.name = known(&sent.name);

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use gua_model::pick::{LastUse, Wish};
+use gua_model::pick::{Criteria, LastUse};
 use gua_model::sample::MemoryRepairs;
 use gua_model::{Bytes, Driver, FaultKind, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
 
@@ -64,7 +64,7 @@ fn live(gpu: Gpu) -> LiveGpu {
         agent_version: "1",
         sample: &sample,
         users: &UserPolicy::Plain,
-        wish: &Wish::default(),
+        criteria: &Criteria::default(),
         last_use: &LastUse::new(),
         claims: &HashMap::new(),
         keeps: &HashMap::new(),

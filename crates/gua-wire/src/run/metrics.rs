@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_of_dmon_stand_below_their_names() {
+    fn the_columns_of_dmon_are_below_their_names() {
         let ends = |line: &str| -> Vec<usize> {
             let letters: Vec<char> = line.chars().collect();
             (1..=letters.len())

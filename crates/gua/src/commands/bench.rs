@@ -20,7 +20,7 @@ use crate::context;
 /// Number of driver reads; the first one, which opens the driver, is not counted.
 const LOOKS: u32 = 20;
 /// Maximum total time of the driver reads, for a slow driver.
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_TIME: Duration = Duration::from_secs(5);
 const DAY: Duration = Duration::from_secs(86_400);
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Number of reports of the same day. The fastest one counts, because the others were disturbed by other work.
@@ -37,7 +37,7 @@ pub struct BenchDocument {
     #[serde(flatten)]
     pub telemetry: Telemetry,
     /// Null without a driver: reading simulated telemetry costs nothing.
-    pub look: Option<Look>,
+    pub look: Option<SampleCost>,
     pub history: Written,
     pub report: Reported,
 }
@@ -54,7 +54,7 @@ pub struct Telemetry {
 
 /// Cost of one sample of all GPUs, including the reader child process.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Look {
+pub struct SampleCost {
     pub looks: u32,
     pub processor_microseconds: Option<f64>,
     pub elapsed_microseconds: f64,
@@ -103,7 +103,7 @@ fn micros(time: Duration) -> f64 {
 }
 
 /// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
-fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option<Sample>) {
+fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<SampleCost>, Option<Sample>) {
     let simulated = || Telemetry {
         telemetry: "simulated",
         driver_version: None,
@@ -138,7 +138,7 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
     let (began, before) = (clock::monotonic(), spent());
     let mut bar = Bar::new("reading the driver");
     let mut number = 0u32;
-    while number < LOOKS && clock::monotonic().saturating_sub(began) < LONGEST {
+    while number < LOOKS && clock::monotonic().saturating_sub(began) < MAX_TIME {
         if reader.sample().is_err() {
             break;
         }
@@ -147,7 +147,7 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
     }
     drop(bar);
     let elapsed = clock::monotonic().saturating_sub(began);
-    let look = (number > 0).then(|| Look {
+    let look = (number > 0).then(|| SampleCost {
         looks: number,
         processor_microseconds: spent()
             .zip(before)

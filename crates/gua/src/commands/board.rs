@@ -33,13 +33,13 @@ use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::commands::prelude::*;
-use crate::commands::serve::SHORTEST_TOKEN;
+use crate::commands::serve::MIN_TOKEN_LENGTH;
 
 /// Number of messages of alerts that the board reads for a page. Each workspace sees those about its own hosts.
 const SHOWN_ALERTS: usize = 1000;
 
 /// Maximum length of a password on standard input, and of a file with a secret.
-const MOST_INPUT: u64 = 64 * 1024;
+const MAX_INPUT: u64 = 64 * 1024;
 
 pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
@@ -195,9 +195,9 @@ fn proxies(args: &BoardServeArgs) -> anyhow::Result<Proxies> {
 fn proxy_secret(path: &Path) -> anyhow::Result<String> {
     let secret = secret(path)?;
     let shown = path.display();
-    if secret.chars().count() < SHORTEST_TOKEN {
+    if secret.chars().count() < MIN_TOKEN_LENGTH {
         bail!(Failure::usage(format!(
-            "the secret in `{shown}` has fewer than {SHORTEST_TOKEN} characters"
+            "the secret in `{shown}` has fewer than {MIN_TOKEN_LENGTH} characters"
         )));
     }
     let facts = path.metadata();
@@ -224,7 +224,7 @@ fn secret(path: &Path) -> anyhow::Result<String> {
 
 /// Reads a file with a secret, without the spaces around it.
 pub(super) fn read_trimmed(path: &Path, what: &str) -> anyhow::Result<String> {
-    let text = gua_files::read_regular(path, MOST_INPUT);
+    let text = gua_files::read_regular(path, MAX_INPUT);
     let text = text.with_context(|| format!("cannot read the {what} `{}`", path.display()))?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
@@ -432,7 +432,7 @@ fn signed(duration: Duration) -> SignedDuration {
 /// Reads the first line of standard input.
 fn password() -> anyhow::Result<String> {
     let mut text = String::new();
-    let input = io::stdin().take(MOST_INPUT);
+    let input = io::stdin().take(MAX_INPUT);
     { input }
         .read_to_string(&mut text)
         .context("cannot read the password from standard input")?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gua_claim::{
-    Choice, ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Look, PidNamespace,
-    Survey, Waiter,
+    Choice, ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Observed,
+    PidNamespace, Survey, Waiter,
 };
 use gua_collector::claims::{Claims, Names, deadline, moment};
 use gua_model::text::short_age;
@@ -30,7 +30,7 @@ pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode
 /// unknown.
 pub(super) struct Seen {
     sample: Option<Sample>,
-    look: Look,
+    look: Observed,
     survey: Survey,
     /// PID namespace of this process.
     namespace: Option<PidNamespace>,
@@ -46,9 +46,9 @@ impl Seen {
         let look = match &sample {
             Some(sample) => {
                 let (boot, thresholds) = (claims.kernel.boot, context.settings().thresholds());
-                Look::new(sample, boot, &thresholds, Choice::default())
+                Observed::new(sample, boot, &thresholds, Choice::default())
             }
-            None => Look::blind(claims.kernel.now()),
+            None => Observed::blind(claims.kernel.now()),
         };
         Ok(Self {
             survey: claims.dir.survey(&look, &claims.kernel)?,
@@ -168,7 +168,7 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
     }
 }
 
-fn waited(waiter: &Waiter, look: &Look) -> std::time::Duration {
+fn waited(waiter: &Waiter, look: &Observed) -> std::time::Duration {
     look.at.since_boot.saturating_sub(waiter.arrived)
 }
 

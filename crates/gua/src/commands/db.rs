@@ -12,7 +12,7 @@ use gua_probe::host::HostRoot;
 use gua_render::table::Table;
 use gua_store::{
     BackupError, CheckReport, FileKind, History, LateSight, OpenError, OpenMode, ReadError, Stats,
-    Store, WriterLock, WriterOptions, tells_of_damage, what_is_this,
+    Store, WriterLock, WriterOptions, is_damage, what_is_this,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -90,7 +90,7 @@ fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
 /// Error with the hint for damaged files, but only if SQLite reports damage.
 pub(crate) fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     Failure::failed(chain(error))
-        .hint_if(tells_of_damage(error).then(|| set_aside_hint(Some(db))))
+        .hint_if(is_damage(error).then(|| set_aside_hint(Some(db))))
         .into()
 }
 

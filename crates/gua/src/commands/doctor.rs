@@ -3,7 +3,7 @@
 
 use gua_collector::bundle::Bundle;
 use gua_collector::doctor::{json, known, named_library};
-use gua_probe::doctor::page::{self, Layout, Look};
+use gua_probe::doctor::page::{self, Contents, Layout};
 use gua_probe::doctor::{self, checks, plan};
 use gua_probe::host::HostRoot;
 use gua_probe::host::time::ticks_per_second;
@@ -56,7 +56,7 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
             };
             gpu_table(sample, &rows, options)
         });
-        let look = Look {
+        let look = Contents {
             layout,
             gpus: &table,
             style: gua_render::paint::style,

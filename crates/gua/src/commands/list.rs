@@ -96,7 +96,7 @@ fn page(
 }
 
 /// Minimum interval; a shorter one would keep the host busy with sampling.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Escape sequences to redraw the page: move the cursor to the top left, and clear the screen, a line or the lines
 /// below.
@@ -107,7 +107,7 @@ const CLEAR_BELOW: &str = "\u{1b}[J";
 
 /// Runs the loop. If the driver does not answer, a message is printed and the next sample is attempted.
 fn watch(args: &ListArgs, context: &Context, interval: Duration) -> anyhow::Result<()> {
-    if interval < SHORTEST {
+    if interval < MIN_INTERVAL {
         bail!(Failure::usage("--watch must be at least 100ms"));
     }
     let mut reader = context.reader();

@@ -1,6 +1,6 @@
 //! `gua phase`: sends a mark to the `gua run` that watches this process.
 
-use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
+use gua_run::{DESCRIPTOR_VARIABLE, MAX_MARK_LENGTH, Mark, MarkPipe, PIPE_VARIABLE};
 use serde_json::Map;
 
 use crate::commands::prelude::*;
@@ -12,7 +12,7 @@ pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<()> {
         bail!(Failure::usage("a phase or an event needs a name"));
     }
     let lines: Vec<String> = marks(args).iter().map(|mark| mark.line() + "\n").collect();
-    if lines.iter().any(|line| line.len() > LONGEST_MARK) {
+    if lines.iter().any(|line| line.len() > MAX_MARK_LENGTH) {
         bail!(Failure::usage("the mark is too long"));
     }
     let inputs = &context.loaded.inputs;

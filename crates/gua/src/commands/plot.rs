@@ -7,7 +7,7 @@ use gua_model::CalendarUnit;
 use gua_model::report::{Cross, unbalanced};
 use gua_query::Detail;
 use gua_render::chart::{Theme, to_png};
-use gua_render::report::plot::{Kind, Look, Plot, Whose};
+use gua_render::report::plot::{Appearance, Kind, Plot, Whose};
 use gua_render::report::{By, Page, Words};
 
 use super::report::members;
@@ -18,7 +18,7 @@ use crate::page_file::write_new;
 const PIXELS: u32 = 960;
 const COLUMNS: usize = 100;
 /// Maximum number of columns; more would be narrower than a pixel.
-const MOST_COLUMNS: usize = 800;
+const MAX_COLUMNS: usize = 800;
 
 pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let (kind, unit) = choose(args)?;
@@ -47,9 +47,9 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     } else if asked.question.workloads.is_some() {
         report.people.clone_from(&report.groups);
     }
-    if kind.cross() == Some(Cross::Slot) && report.slots.len() > MOST_COLUMNS {
+    if kind.cross() == Some(Cross::Slot) && report.slots.len() > MAX_COLUMNS {
         let problem = format!(
-            "--per: the window has {} columns of time, but a chart can show at most {MOST_COLUMNS}",
+            "--per: the window has {} columns of time, but a chart can show at most {MAX_COLUMNS}",
             report.slots.len()
         );
         bail!(Failure::usage(problem).hint("use a coarser --per or a shorter window"));
@@ -73,7 +73,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         (Theme::Auto, _) => Theme::Light,
         (given, _) => given,
     };
-    let look = Look {
+    let look = Appearance {
         theme,
         width: args.width.unwrap_or(PIXELS),
     };

@@ -24,22 +24,22 @@ use super::available::lease::{Acquired, acquire};
 use crate::commands::prelude::*;
 
 /// Minimum of `--interval`.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Exit codes of shells and env(1) for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Default of `--gpus`.
 const AUTOMATIC: &str = "auto";
 
 /// Maximum delay of a job by the check that its GPUs exist.
-const LONGEST_CHECK: Duration = Duration::from_secs(2);
+const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
 pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.interval < SHORTEST_INTERVAL {
+    if args.interval < MIN_INTERVAL {
         bail!(Failure::usage("--interval must be at least 10ms"));
     }
     let (program, arguments) = args
@@ -136,7 +136,7 @@ fn name(args: &RunArgs, program: &OsString) -> RunName {
     let name = name.unwrap_or_else(|| own.to_string_lossy().into_owned());
     RunName {
         id: new_id(clock::now()),
-        name: sanitize(&name).chars().take(LONGEST_NAME).collect(),
+        name: sanitize(&name).chars().take(MAX_NAME_LENGTH).collect(),
         host: host::name(),
     }
 }
@@ -172,7 +172,7 @@ fn scope(
 /// delay the job.
 fn check_gpus(list: &str, context: &Context) -> Result<(), Failure> {
     let mut reader = context.reader();
-    let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
+    let Ok(sample) = reader.sample_within(MAX_CHECK_TIME) else {
         return Ok(());
     };
     let is_unknown = |part: &&str| VisibleDevices::parse(part).gpus(&sample.gpus).is_empty();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_second_and_one_process_number_are_told_apart() {
+    fn runs_with_the_same_second_and_pid_are_distinguished() {
         let ids = [(); 2].map(|()| new_id(Timestamp::UNIX_EPOCH));
         assert!(ids[0].starts_with("19700101T000000-"), "{ids:?}");
         assert_ne!(ids[0], ids[1]);

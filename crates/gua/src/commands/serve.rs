@@ -39,14 +39,14 @@ use super::board::{read_trimmed, set_up};
 use crate::commands::prelude::*;
 
 /// Maximum size of nvgpu's configuration file.
-const MOST_INPUT: u64 = 1 << 20;
+const MAX_INPUT: u64 = 1 << 20;
 /// Minimum length of a token: shorter ones can be guessed.
-pub(super) const SHORTEST_TOKEN: usize = 16;
+pub(super) const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Maximum number of ticks read per quarter hour. At intervals below 9 s, only the last ones are read.
-const MOST_TICKS: u32 = 100;
+const MAX_TICKS: u32 = 100;
 /// The same for the quarter hours that the curves show.
-const MOST_RECENT_TICKS: u32 = 900;
+const MAX_RECENT_TICKS: u32 = 900;
 
 pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     match &args.command {
@@ -135,9 +135,9 @@ fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
 fn gate(args: &ServeArgs) -> anyhow::Result<Gate> {
     if let Some(path) = &args.token_file {
         let token = read_trimmed(path, "token file")?;
-        if token.len() < SHORTEST_TOKEN {
+        if token.len() < MIN_TOKEN_LENGTH {
             let problem =
-                format!("--token-file: the token has fewer than {SHORTEST_TOKEN} characters");
+                format!("--token-file: the token has fewer than {MIN_TOKEN_LENGTH} characters");
             bail!(Failure::usage(problem).hint("`openssl rand -hex 32 > FILE` makes one"));
         }
         return Ok(Gate::Token(SecretHash::of(&token)));
@@ -177,7 +177,7 @@ fn agents_of(context: &Context) -> anyhow::Result<Vec<String>> {
     };
     let path = Path::new(file);
     let place = format!("{NVGPU_CLUSTER}: `{}`", path.display());
-    let text = match gua_files::read_regular(path, MOST_INPUT) {
+    let text = match gua_files::read_regular(path, MAX_INPUT) {
         Ok(text) => text,
         // nvgpu ignores a file that is missing.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -254,8 +254,8 @@ impl LocalHost for ThisHost {
             let question = TicksQuestion {
                 window: Quarter(now.0 - back).period(),
                 limit: match back < 5 {
-                    true => MOST_RECENT_TICKS,
-                    false => MOST_TICKS,
+                    true => MAX_RECENT_TICKS,
+                    false => MAX_TICKS,
                 },
             };
             // Without a readable history, the pages begin now. The page of the report says why.

@@ -39,13 +39,13 @@ use crate::commands::prelude::*;
 pub type Samples = Box<dyn FnMut() -> Result<Sample, DriverFault> + Send>;
 
 /// Minimum interval; a shorter one would keep the driver busy.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Width of `--once` output if stdout is not a terminal.
 const PAPER_WIDTH: u16 = 100;
 
 pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
-    if args.interval < SHORTEST_INTERVAL {
+    if args.interval < MIN_INTERVAL {
         bail!(Failure::usage("--interval must be at least 100ms"));
     }
     if args.act_as_admin && !signal::me().is_root() {

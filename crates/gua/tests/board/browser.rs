@@ -151,14 +151,14 @@ fn the_demonstration_changes_every_second_and_leaves_nothing_behind() {
         // A free GPU that matches the filter is announced; otherwise the page waits.
         let watch = "document.querySelector('[data-watch]').click()";
         let title = || browser.run("return document.title").to_string();
-        let is_told = || title().starts_with("\"●").then_some(());
+        let has_changed = || title().starts_with("\"●").then_some(());
         browser.run(watch);
-        wait_for("the announcement of a free GPU", is_told);
+        wait_for("the announcement of a free GPU", has_changed);
         browser.go(&demo.at("/w/default?memory=100"));
         browser.run(watch);
         let pressed = "return document.querySelector('[data-watch]').ariaPressed";
         assert_eq!(browser.run(pressed), "true");
-        assert_eq!(is_told(), None);
+        assert_eq!(has_changed(), None);
         // The link worked once.
         let other = Browser::start(Screen::DESK).unwrap();
         other.go(&demo.link);

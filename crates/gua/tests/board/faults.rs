@@ -11,7 +11,7 @@ use gua_test::TestHost;
 use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// The request timeouts plus a margin for a slow machine.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(25);
+const MAX_TIME: std::time::Duration = std::time::Duration::from_secs(25);
 
 #[track_caller]
 fn assert_push_fails(host: &TestHost, expected: &str) {
@@ -19,7 +19,7 @@ fn assert_push_fails(host: &TestHost, expected: &str) {
     let began = clock::monotonic();
     let ended = host.gua("sync-once");
     let took = clock::monotonic() - began;
-    assert!(took < LONGEST, "{expected}: {took:?}");
+    assert!(took < MAX_TIME, "{expected}: {took:?}");
     assert_eq!(ended.code, 1, "{expected}: {ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     assert!(

@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const LENGTH: Duration = Duration::from_secs(30);
 const SETTLING: Duration = Duration::from_secs(2);
 /// Allowed cost of faults at the 99th percentile.
-const MOST: Duration = Duration::from_millis(5);
+const MAX_DELAY: Duration = Duration::from_millis(5);
 
 /// A daemon whose ticks are timed when they are printed, which is after all sinks have received them.
 struct Timed {
@@ -149,7 +149,7 @@ impl Percentiles {
     /// Whether faults cost no more than the allowance plus what chance costs on this machine at this time.
     fn is_on_time(self) -> bool {
         let [one, other] = self.good;
-        self.faulty <= one.max(other) + MOST + one.abs_diff(other)
+        self.faulty <= one.max(other) + MAX_DELAY + one.abs_diff(other)
     }
 }
 

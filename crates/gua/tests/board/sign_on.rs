@@ -163,7 +163,7 @@ fn a_provider_can_replace_its_keys_at_any_time() {
 }
 
 #[test]
-fn a_log_in_that_somebody_tampers_with_is_refused() {
+fn a_log_in_that_was_tampered_with_is_refused() {
     let provider = Provider::start();
     let board = Board::start(&provider, "--new-accounts viewer");
     for mistake in [

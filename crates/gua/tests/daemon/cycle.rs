@@ -323,8 +323,9 @@ fn a_daemon_that_stores_nothing_is_shown_as_overdue() {
     send(pid, Signal::STOP);
     wait_for("the message", || {
         let status = host.fine("status");
-        let is_told = status.contains("\n  overdue: ") && status.contains(" ticks (see the log)\n");
-        is_told.then_some(())
+        let has_warning =
+            status.contains("\n  overdue: ") && status.contains(" ticks (see the log)\n");
+        has_warning.then_some(())
     });
     send(pid, Signal::CONT);
     host.fine("stop");

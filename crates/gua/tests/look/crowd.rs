@@ -21,7 +21,7 @@ const GPUS: usize = 8;
 const PROCESSES: usize = 50;
 const USERS: u32 = 5;
 const FIRST_USER: u32 = 20_001;
-const LONGEST: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for a GPU, prints which one it got, and keeps it until its standard input closes. The process that holds the
 /// GPU is the one that holds the lock.
@@ -75,7 +75,7 @@ impl Crowd {
 
     fn next(&self) -> (usize, String) {
         self.words
-            .recv_timeout(LONGEST)
+            .recv_timeout(TIMEOUT)
             .expect("a process got a GPU in time")
     }
 }
@@ -345,7 +345,7 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
         let mut ask = host.command(host.path("gua"));
         // The daemon's directory in HOME is private to its owner.
         ask.args(["available", "--claim", "10m"])
-            .env("HOME", host.path("asker"));
+            .env("HOME", host.path("requester"));
         let refused = Ended::from(of_user(&mut ask, 0).output().unwrap());
         assert_eq!(refused.code, 3, "{}", refused.stderr);
     }

@@ -13,7 +13,7 @@ use crate::secret::SecretHash;
 use crate::sqlite::{SqliteStore, first_row, time};
 
 /// Maximum number of accounts with the same suggested name.
-const MOST_NAMESAKES: u32 = 1000;
+const MAX_NAMESAKES: u32 = 1000;
 
 /// Query for the account of an identity.
 const BY_IDENTITY: &str = "SELECT account.id, account.name, account.password FROM identity
@@ -144,7 +144,7 @@ impl People for SqliteStore {
 
 /// Returns a name that no account has.
 fn free_name(work: &Work<'_>, wanted: &str) -> Result<String> {
-    let others = (2..MOST_NAMESAKES).map(|number| format!("{wanted} ({number})"));
+    let others = (2..MAX_NAMESAKES).map(|number| format!("{wanted} ({number})"));
     for name in std::iter::once(wanted.to_owned()).chain(others) {
         if !exists(work, "SELECT 1 FROM account WHERE name = ?1", [&name])? {
             return Ok(name);

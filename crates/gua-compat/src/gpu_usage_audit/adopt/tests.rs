@@ -160,7 +160,7 @@ fn a_second_old_history_gets_the_next_number() {
 }
 
 #[test]
-fn an_import_that_was_cut_off_begins_anew() {
+fn an_interrupted_import_starts_over() {
     let (_directory, path) = old_history();
     let stopped = adopt(
         &path,

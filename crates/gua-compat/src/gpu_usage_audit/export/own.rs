@@ -15,7 +15,7 @@ use super::{Export, insert_sql, write_row};
 /// Number of earlier ticks that a state can depend on. After ten ticks with a reading, earlier ones have no influence;
 /// this is larger, since readings can be missing.
 const REMEMBERED_TICKS: u32 = 40;
-const LEAST_REMEMBERED_MICROS: i64 = 3_600_000_000;
+const MIN_REMEMBERED_MICROS: i64 = 3_600_000_000;
 
 /// Number of ticks that will be written.
 pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
@@ -228,7 +228,7 @@ fn remembered(runs: &[RunInfo]) -> i64 {
         .max()
         .unwrap_or_default();
     let micros = (longest * REMEMBERED_TICKS).as_micros();
-    i64::try_from(micros).map_or(i64::MAX, |micros| micros.max(LEAST_REMEMBERED_MICROS))
+    i64::try_from(micros).map_or(i64::MAX, |micros| micros.max(MIN_REMEMBERED_MICROS))
 }
 
 fn whole(number: u64) -> i64 {

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 /// Number of rows after which a page ends. Most rows take at most 200 bytes.
-const MOST_ROWS: usize = if cfg!(test) { 100 } else { 100_000 };
+const MAX_ROWS: usize = if cfg!(test) { 100 } else { 100_000 };
 
 /// Request for a page.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -95,12 +95,12 @@ pub fn old_page(
     let own = windows(&days, Stage::Own, own_from).into_iter();
     let own = own.map(|window| (Stage::Own, window));
     for (stage, window) in imported.chain(own) {
-        if rows >= MOST_ROWS || (rows > 0 && is_late()) {
+        if rows >= MAX_ROWS || (rows > 0 && is_late()) {
             let at = window.from();
             page.next = Some(OldPlace { stage, at });
             break;
         }
-        let left = MOST_ROWS - rows;
+        let left = MAX_ROWS - rows;
         let (taken, rest) = match stage {
             Stage::Imported => {
                 let mut moments = Vec::new();

@@ -184,7 +184,7 @@ fn a_gpu_with_two_compute_pids_at_some_moment_is_shared_by_those() {
 }
 
 #[test]
-fn runs_are_not_told_apart_and_a_moment_without_the_gpus_row_has_no_utilisation() {
+fn runs_are_not_distinguished_and_a_time_without_the_gpus_row_has_no_utilisation() {
     check(
         "0 A 10 7; 0 A +30 8; 30 A - 7; 60 A 50 7",
         &[
@@ -196,7 +196,7 @@ fn runs_are_not_told_apart_and_a_moment_without_the_gpus_row_has_no_utilisation(
 }
 
 #[test]
-fn a_session_goes_on_over_the_end_of_a_quarter() {
+fn a_session_continues_over_the_end_of_a_quarter() {
     check(
         "840 A 0 7=200; 880 A 20 7=300/root; 910 A 40 7:ada!late; 1091 A 0 7; 2000 A 0 7",
         &[

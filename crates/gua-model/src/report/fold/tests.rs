@@ -248,7 +248,7 @@ proptest! {
 }
 
 #[test]
-fn a_gpu_whose_instances_stand_in_its_place_is_counted_by_them() {
+fn a_gpu_whose_instances_replace_it_is_counted_by_them() {
     let mut fold = ReportFold::new(scope());
     let parent = QuarterTotal {
         gpu: GpuTotal {
@@ -265,7 +265,7 @@ fn a_gpu_whose_instances_stand_in_its_place_is_counted_by_them() {
     fold.add(Quarter(7), &gpu(1), &total(500, 400, &[]));
     assert_eq!(fold.all.samples(), 30);
     assert_eq!(fold.all.undivided_energy, Millijoules(7));
-    // What is told of the whole is the sum of what is told of its states.
+    // The total is the sum of its states.
     assert_eq!(
         fold.all.energy,
         fold.all.state(State::Active).energy + fold.all.state(State::IdleHeld).energy

@@ -19,7 +19,7 @@ const GPUS: &str = "   status\n-  ------\n0  [ ]\n";
 fn coloured(facts: &Facts, layout: Layout) -> String {
     let checks = checks::all(facts);
     let plan = plan::plan(facts, &checks);
-    let look = Look {
+    let look = Contents {
         layout,
         gpus: facts.driver.as_ref().map_or("", |_| GPUS),
         style: paint::style,
@@ -57,7 +57,7 @@ fn a_sick_host_gets_columns_broken_lines_and_what_to_do() {
 }
 
 #[test]
-fn on_a_terminal_commands_stand_in_columns_and_are_never_broken() {
+fn on_a_terminal_commands_are_in_columns_and_never_wrapped() {
     let mut facts = healthy();
     facts.known.db = format!("/data/{}.db", "a b ".repeat(40)).into();
     facts.known.choice = Choice::Custom;
@@ -189,7 +189,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn on_a_narrow_terminal_the_text_stands_below_its_name() {
+fn on_a_narrow_terminal_the_text_is_below_its_name() {
     let page = page(&healthy(), Layout::Columns(40));
     let clock = "\n  clock  ok\n    2026-11-15 10:02:03 +09:00\n    (Asia/Seoul), synchronised\n";
     assert!(page.contains(clock), "{page}");
@@ -221,7 +221,7 @@ fn shown(facts: &Facts, columns: usize) -> Screen {
     );
     let checks = checks::all(facts);
     let plan = plan::plan(facts, &checks);
-    let look = Look {
+    let look = Contents {
         layout,
         gpus: &gpus,
         style: paint::style,

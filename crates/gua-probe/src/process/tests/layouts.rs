@@ -112,7 +112,7 @@ fn pods_of_every_runtime_driver_and_class_are_known() {
 
 /// The agent of a DaemonSet has a cgroup namespace of its own with version 2, so paths begin at its own container.
 #[test]
-fn an_agent_in_a_pod_knows_the_pods_beside_it() {
+fn an_agent_in_a_pod_finds_the_other_pods() {
     let expected = "container $id pod $pod; pod:ml/train-0 by pod";
     for path in [
         // The agent is best-effort, the other pod best-effort, burstable and guaranteed.

@@ -137,7 +137,7 @@ fn a_container_that_a_person_started_without_a_daemon_belongs_to_that_person() {
 }
 
 #[test]
-fn a_slurm_job_belongs_to_its_user_whoever_started_the_daemon() {
+fn a_slurm_job_belongs_to_its_user_no_matter_who_started_the_daemon() {
     let version_1 = "9:memory:/slurm/uid_1001/job_42/step_0\n1:name=systemd:/user.slice/user-1000.slice/session-3.scope";
     check_owner(version_1, 1001, "1000", "bob by job not ada");
     check_owner(version_1, 0, "1000", "bob by job not ada");

@@ -224,7 +224,7 @@ fn another_users_child_is_seen_as_theirs_and_a_login_that_it_set_does_not_count(
     let identity = resolve_as(&mut table, &child, "sleep");
     assert_eq!(identity.own.unwrap().uid, Uid(1234));
 
-    // Anybody may set a login uid that is not set yet.
+    // Any user may set a login uid that is not set yet.
     let script = "echo 4321 > /proc/self/loginuid && exec setpriv --reuid 1234 sleep 600";
     let child = Running::start(Command::new("sh").args(["-c", script]));
     let mut ended = false;

@@ -1,6 +1,6 @@
 //! Traps 1 to 6 of docs/traps.md: versions of functions, and the content of process lists.
 
-use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
+use gua_model::pick::{Criteria, LastUse, Obstacle, obstacle};
 use gua_model::sample::ThrottleReasons;
 use gua_model::{Bytes, Milliwatts, Missing, ProcessKind, State, Thresholds, classify};
 use nvml_sim::driver::Generation;
@@ -166,7 +166,7 @@ fn trap_15_a_record_without_a_pid_is_a_holder_without_a_name() {
         let memory = 2 * pids_listed.len() as u64;
         assert_eq!(holder.memory, Ok(Bytes::from_mb(memory)), "{generation:?}");
         assert_eq!(holder.identity, Err(Missing::Denied), "{generation:?}");
-        let taken = obstacle(gpu, &Wish::default(), &LastUse::new());
+        let taken = obstacle(gpu, &Criteria::default(), &LastUse::new());
         assert_eq!(taken, Some(Obstacle::Held), "{generation:?}");
         assert_eq!(sample.problems, [], "{generation:?}");
     }
@@ -210,7 +210,7 @@ fn trap_17_a_total_memory_of_zero_is_a_missing_reading() {
     let gpu = only(&sample);
     assert_eq!(gpu.memory_total, Err(Missing::Failed));
     assert_eq!(gpu.memory_used, Err(Missing::Failed));
-    let taken = obstacle(gpu, &Wish::default(), &LastUse::new());
+    let taken = obstacle(gpu, &Criteria::default(), &LastUse::new());
     assert_eq!(taken, Some(Obstacle::Unseen(Missing::Failed)));
 }
 

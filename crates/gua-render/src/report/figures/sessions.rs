@@ -11,9 +11,9 @@ use crate::natural::natural;
 use crate::report::{Page, labels};
 
 /// Maximum number of rows in a chart.
-const MOST_ROWS: usize = 104;
+const MAX_ROWS: usize = 104;
 /// Maximum number of gaps in a row that can be distinguished.
-const MOST_GAPS: usize = 200;
+const MAX_GAPS: usize = 200;
 
 /// Returns all sessions, and a note if some of them are drawn as one.
 pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
@@ -23,8 +23,8 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
         Whose::Gpu => gpu_rows(page),
         Whose::User => person_rows(page),
     };
-    let left_out = rows.len().saturating_sub(MOST_ROWS);
-    rows.truncate(MOST_ROWS);
+    let left_out = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
     let first = report
         .slots
         .first()
@@ -180,11 +180,11 @@ fn everywhere(gpus: &[ReportedGpu]) -> Vec<Period> {
     })
 }
 
-/// Returns the longest periods, at most [`MOST_GAPS`], in chronological order.
+/// Returns the longest periods, at most [`MAX_GAPS`], in chronological order.
 fn largest(periods: &[Period]) -> Vec<Period> {
     let mut largest = periods.to_vec();
     largest.sort_by_key(|period| std::cmp::Reverse(period.micros()));
-    largest.truncate(MOST_GAPS);
+    largest.truncate(MAX_GAPS);
     largest.sort();
     largest
 }

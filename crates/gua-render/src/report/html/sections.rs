@@ -6,7 +6,7 @@ use gua_model::{Micros, RollUp, State};
 use maud::{Markup, html};
 
 use super::summary::{self, state_bar};
-use super::table::{Look, folded, paragraph, section, table as html_table};
+use super::table::{TableOptions, folded, paragraph, section, table as html_table};
 use crate::chart::Shown;
 use crate::language::{Label, sentence};
 use crate::markup::{Escaped, number_of};
@@ -32,7 +32,7 @@ pub(super) fn holders(page: &Page<'_>) -> Markup {
     let inside = html! {
         (paragraph(sentence(&labels::holders_are(page, now, page.language))))
         @if !idle.is_empty() {
-            (html_table(&lists::idle_now(page, &idle, Medium::Html), Look::of(page, "holders-table")))
+            (html_table(&lists::idle_now(page, &idle, Medium::Html), TableOptions::of(page, "holders-table")))
             ul.commands {
                 @for hold in idle.iter().take(page.top) { li { (commands(page, hold)) } "\n" }
             }
@@ -61,7 +61,7 @@ pub(super) fn past(page: &Page<'_>) -> Markup {
     let rest = report.past_count - shown.len();
     let inside = html! {
         (paragraph(sentence(labels::PAST_MEANS.of(page.language))))
-        (html_table(&lists::holds(page, shown, Medium::Html), Look::of(page, "past-table")))
+        (html_table(&lists::holds(page, shown, Medium::Html), TableOptions::of(page, "past-table")))
         @if rest > 0 { (paragraph(labels::rest(rest, page.language))) }
     };
     let about = ("past", labels::PAST, Some(report.past_count));
@@ -84,9 +84,9 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
         let state = shown_state(now.gpus[row].state).as_str();
         html! { @if column == 1 { span class={ "dot " (state) } {} } }
     };
-    let look = Look {
+    let look = TableOptions {
         before: &mark,
-        ..Look::whole("now-table", page.language)
+        ..TableOptions::whole("now-table", page.language)
     };
     let inside = html! {
         p.say {
@@ -116,13 +116,13 @@ pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
     let rows = table!(row in &refused.in_the_way =>
         "holder" as "idle-held by" => row.holder.clone(),
         "gpu" => labels::gpu_name(row.index, &row.gpu, "#"),
-        "asker" as "blocked" => row.asker.clone(),
+        "requester" as "blocked" => row.requester.clone(),
         "times" => row.times,
         "waited_hours" as "waited h" => Cell::Hours(row.waited.as_secs_f64() / 3600.0),
     );
     let inside = html! {
         @for line in labels::refused_lines(refused, 0, page.language) { (paragraph(sentence(&line))) }
-        @if !rows.rows.is_empty() { (html_table(&rows, Look::of(page, "in-vain-table"))) }
+        @if !rows.rows.is_empty() { (html_table(&rows, TableOptions::of(page, "in-vain-table"))) }
     };
     let about = ("in-vain", labels::REFUSED, Some(refused.requests));
     folded(page, about, &inside)
@@ -134,7 +134,7 @@ pub(super) fn people(page: &Page<'_>) -> Markup {
     let inside = match rows.rows.is_empty() {
         true => paragraph(labels::NOTHING.of(page.language)),
         false => html! {
-            (html_table(&rows, Look::of(page, "people-table")))
+            (html_table(&rows, TableOptions::of(page, "people-table")))
             (paragraph(labels::SOLID_PART.of(page.language)))
             (paragraph(labels::CHARGED.of(page.language)))
         },
@@ -162,9 +162,9 @@ fn gpu_table(page: &Page<'_>, id: &str) -> Markup {
             @if report.person.is_none() { (state_bar(&hours(&gpu.sums, gpu.covered.gap), "")) }
         }
     };
-    let look = Look {
+    let look = TableOptions {
         below: &below,
-        ..Look::of(page, id)
+        ..TableOptions::of(page, id)
     };
     let rows = nonempty_columns(&by_table(report, By::Gpu));
     let kept = (0..rows.columns.len())
@@ -196,7 +196,7 @@ pub(super) fn coverage(page: &Page<'_>) -> Markup {
         Some(observed) => html! {
             p.say { (observed.html(language)) } "\n"
             @if let Some(basis) = labels::basis(report, language) { (paragraph(sentence(&basis))) }
-            @if !gaps.rows.is_empty() { (html_table(&gaps, Look::of(page, "gaps-table"))) }
+            @if !gaps.rows.is_empty() { (html_table(&gaps, TableOptions::of(page, "gaps-table"))) }
         },
     };
     folded(page, ("coverage", labels::COVERAGE, None), &inside)
@@ -211,7 +211,7 @@ pub(super) fn costs(page: &Page<'_>) -> Markup {
     let inside = html! {
         @for words in cost::sentences(costs, page.language) { (paragraph(sentence(&words))) }
         @if page.report.person.is_none() && !people.rows.is_empty() {
-            (html_table(&people, Look::of(page, "costs-table")))
+            (html_table(&people, TableOptions::of(page, "costs-table")))
         }
         (paragraph(labels::COSTS_MEAN.of(page.language)))
     };
@@ -228,7 +228,7 @@ pub(super) fn comparison(page: &Page<'_>) -> Markup {
     html! {
         section id="compare" {
             h2 { (Escaped(title)) }
-            (html_table(&rows, Look::whole("compare-table", page.language)))
+            (html_table(&rows, TableOptions::whole("compare-table", page.language)))
             @if let Some(caveat) = compare::caveat(page.report, previous, page.language) { (paragraph(caveat)) }
         } "\n"
     }
@@ -250,7 +250,7 @@ pub(super) fn energy(page: &Page<'_>) -> Markup {
 
 fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
     labels::name_states(&mut states, page.language);
-    html_table(&states, Look::whole(id, page.language))
+    html_table(&states, TableOptions::whole(id, page.language))
 }
 
 /// Returns the table of `--by` below its chart.
@@ -263,7 +263,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
         _ => html! {},
     };
     // A time series is not truncated: that would hide the newest rows.
-    let whole = Look::whole("by-table", page.language);
+    let whole = TableOptions::whole("by-table", page.language);
     let inside = match by {
         _ if rows.rows.is_empty() => paragraph(labels::NOTHING.of(page.language)),
         By::Gpu => gpu_table(page, "by-table"),
@@ -276,7 +276,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
                 @if left_out > 0 { (paragraph(labels::columns_left_out(left_out, page.language))) }
             }
         }
-        _ => html_table(&rows, Look::of(page, "by-table")),
+        _ => html_table(&rows, TableOptions::of(page, "by-table")),
     };
     html! { (chart) (section(page, ("by", labels::by(by), None), &inside)) }
 }

@@ -70,7 +70,7 @@ type Hook<'a> = &'a dyn Fn(usize, usize) -> Markup;
 
 /// Display options of a table.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct TableOptions<'a> {
     pub(crate) id: &'a str,
     pub(crate) language: Language,
     /// Maximum number of rows; one row sums up the rest.
@@ -81,7 +81,7 @@ pub(crate) struct Look<'a> {
     pub(crate) below: Hook<'a>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> TableOptions<'a> {
     /// A table with all of its rows.
     pub(crate) fn whole(id: &'a str, language: Language) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl<'a> Look<'a> {
     }
 }
 
-pub(crate) fn table(table: &Table, look: Look<'_>) -> Markup {
+pub(crate) fn table(table: &Table, look: TableOptions<'_>) -> Markup {
     let (shown, rest) = table.rows.split_at(table.rows.len().min(look.top));
     let class = |place: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(place));
@@ -145,7 +145,12 @@ fn name(text: &str) -> Markup {
     }
 }
 
-fn value_cell(cell: &Cell, class: &str, (row, column): (usize, usize), look: Look<'_>) -> Markup {
+fn value_cell(
+    cell: &Cell,
+    class: &str,
+    (row, column): (usize, usize),
+    look: TableOptions<'_>,
+) -> Markup {
     let shown = cell.shown();
     // Only long text may wrap.
     let is_long = shown.chars().count() > LONG && !is_uuid(&shown);
@@ -168,7 +173,7 @@ fn rest_cells(rest: &[Vec<Cell>], language: Language) -> Markup {
         @for place in 1..columns {
             @match sum(place) {
                 Cell::Missing => { td {} }
-                sum => { (value_cell(&sum, "n", (0, place), Look::whole("", language))) }
+                sum => { (value_cell(&sum, "n", (0, place), TableOptions::whole("", language))) }
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::language::Label;
 use crate::paint::bar;
 
 /// Width below which a chart is not drawn.
-pub(super) const LEAST_COLUMNS: usize = 40;
+pub(super) const MIN_COLUMNS: usize = 40;
 /// Maximum width of a row's name.
 const NAME: usize = 24;
 /// Form of a time.

@@ -102,7 +102,7 @@ fn labels_keep_apart_on_hosts_of_any_size() {
                 _ => (Language::Korean, 372),
             };
             let plot = Plot::new(&page(report, language), kind);
-            let svg = plot.svg(Look {
+            let svg = plot.svg(Appearance {
                 theme: Theme::Light,
                 width,
             });
@@ -121,7 +121,7 @@ fn an_empty_window_says_so_in_the_picture_and_in_the_terminal() {
     for kind in KINDS {
         let report = of(empty, kind);
         let plot = Plot::new(&page(&report, Language::English), kind);
-        let svg = plot.svg(Look {
+        let svg = plot.svg(Appearance {
             theme: Theme::Auto,
             width: 960,
         });
@@ -218,7 +218,7 @@ fn rows(report: &Report, kind: Kind) -> (Vec<String>, Plot) {
 }
 
 #[test]
-fn every_gpu_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_be_left_out() {
+fn every_gpu_has_a_row_of_sessions_in_index_order_or_is_listed_as_left_out() {
     for (gpus, shown, words) in [
         (12, 12, None),
         (100, 100, None),
@@ -260,7 +260,7 @@ fn ties_of_gpus_are_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_said() {
+fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_noted() {
     let mut report = hosts(1);
     let hold = report.sessions[0].clone();
     report.sessions = vec![hold.clone(), hold];
@@ -285,7 +285,7 @@ fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_said() {
         let (_, plot) = rows(&report, SESSIONS);
         assert!(plot.subtitle.contains("Imported sessions have one state"));
         assert!(!plot.subtitle.contains("overlap"), "{}", plot.subtitle);
-        let look = Look {
+        let look = Appearance {
             theme: Theme::Light,
             width: 960,
         };
@@ -319,7 +319,7 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
     );
     let rest = lines.iter().find(|line| line.contains("others (")).unwrap();
     assert_eq!(marks(rest), 0, "{text}");
-    let svg = plot.svg(Look {
+    let svg = plot.svg(Appearance {
         theme: Theme::Light,
         width: 960,
     });
@@ -345,10 +345,10 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
 }
 
 #[test]
-fn what_is_left_out_is_said_in_full_on_a_narrow_picture_too() {
+fn rows_left_out_are_noted_in_full_on_a_narrow_picture_too() {
     let report = hosts(110);
     let (_, plot) = rows(&report, SESSIONS);
-    let svg = plot.svg(Look {
+    let svg = plot.svg(Appearance {
         theme: Theme::Light,
         width: 372,
     });

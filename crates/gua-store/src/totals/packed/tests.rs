@@ -241,7 +241,7 @@ fn instances_of_schema_1_are_reduced_to_the_time_in_which_their_parent_was_divid
 }
 
 #[test]
-fn totals_of_an_earlier_development_version_are_told_by_name() {
+fn totals_of_an_earlier_development_version_are_named_in_the_error() {
     let bytes = packed_as(EARLIER, &[]);
     let damage = read(&names(), QUARTER, &bytes).unwrap_err();
     assert_eq!(damage, Damage::Earlier);

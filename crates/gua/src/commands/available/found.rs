@@ -3,7 +3,7 @@
 use gua_claim::{Choice, Claim, LiveClaim, Short};
 use gua_collector::claims::{Names, Taken, deadline};
 use gua_model::pick::{
-    FreeRule, HealthRule, LastUse, Obstacle, Wish, against, is_awaited, obstacle, sort,
+    Criteria, FreeRule, HealthRule, LastUse, Obstacle, against, is_awaited, obstacle, sort,
 };
 use gua_model::text::short_age;
 use gua_model::{Gpu, GpuUuid, Place, Sample, classify};
@@ -25,7 +25,7 @@ const NAMED: usize = 4;
 pub(super) struct Found<'a> {
     pub(super) query: &'a Query<'a>,
     pub(super) sample: &'a Sample,
-    pub(super) wish: Wish,
+    pub(super) criteria: Criteria,
     /// In the wanted order.
     pub(super) free: Vec<&'a Gpu>,
     pub(super) others: Vec<(&'a Gpu, Obstacle)>,
@@ -39,13 +39,13 @@ pub(super) struct Found<'a> {
 
 impl<'a> Found<'a> {
     pub(super) fn new(query: &'a Query<'a>, sample: &'a Sample) -> Self {
-        let wish = wish(query, sample);
+        let criteria = criteria(query, sample);
         let mut past = LastUse::new();
-        let (mut free, mut others) = divide(sample, &wish, &past);
+        let (mut free, mut others) = divide(sample, &criteria, &past);
         // Past use matters only for GPUs that could be taken.
         if !free.is_empty() {
-            past = last_use(query, &wish, sample);
-            (free, others) = divide(sample, &wish, &past);
+            past = last_use(query, &criteria, sample);
+            (free, others) = divide(sample, &criteria, &past);
         }
         if let Some(order) = &query.args.order {
             sort(&mut free, order, |gpu| gpu);
@@ -55,13 +55,13 @@ impl<'a> Found<'a> {
         let has_name = |gpu: &Gpu| has_name(gpu, query);
         let instances = free.iter().filter(|gpu| !has_name(gpu)).count();
         free.retain(|gpu| has_name(gpu));
-        let is_awaited = |gpu: &&Gpu| has_name(gpu) && is_awaited(gpu, &wish, &past);
+        let is_awaited = |gpu: &&Gpu| has_name(gpu) && is_awaited(gpu, &criteria, &past);
         let awaited = others.iter().map(|(gpu, _)| *gpu).filter(is_awaited);
         Self {
             awaited: awaited.map(|gpu| gpu.uuid.clone()).collect(),
             query,
             sample,
-            wish,
+            criteria,
             free,
             others,
             instances,
@@ -95,11 +95,11 @@ impl<'a> Found<'a> {
     pub(super) fn leave_out(&mut self, taken: Taken) {
         let mut names = Names::default();
         self.claims = taken.survey.claims;
-        if !self.wish.as_free.is_empty() {
+        if !self.criteria.as_free.is_empty() {
             self.claims.retain(|live| {
                 let (uid, name) = (live.claim.owner, names.user(live.claim.owner));
                 let is_named = |user: &String| *user == uid.to_string() || *user == name;
-                !self.wish.as_free.iter().any(is_named)
+                !self.criteria.as_free.iter().any(is_named)
             });
         }
         self.move_taken(|gpu| taken.kept.contains(gpu));
@@ -138,7 +138,7 @@ impl<'a> Found<'a> {
         let line = match wanted {
             Some(wanted) if had > 0 => format!("{had} free, {wanted} wanted"),
             _ if self.is_without_model() => {
-                let models = self.wish.models.iter();
+                let models = self.criteria.models.iter();
                 let models = models.map(|model| format!("`{}`", sanitize(model)));
                 let models = models.collect::<Vec<_>>().join(" or ");
                 format!("no GPU of this host is called {models}")
@@ -153,7 +153,7 @@ impl<'a> Found<'a> {
         let is_other =
             |(_, why): &(&Gpu, Obstacle)| matches!(why, Obstacle::OtherModel | Obstacle::Divided);
         let has_none = self.free.is_empty() && self.instances == 0;
-        !self.wish.models.is_empty() && has_none && self.others.iter().all(is_other)
+        !self.criteria.models.is_empty() && has_none && self.others.iter().all(is_other)
     }
 
     pub(super) fn hidden_instances(&self) -> String {
@@ -190,7 +190,7 @@ impl<'a> Found<'a> {
         let sample = self.sample;
         let others = self.others.iter().map(|(gpu, why)| {
             let claims = self.claims.iter().filter(|live| live.holds(&gpu.uuid));
-            let holders = against(gpu, &self.wish);
+            let holders = against(gpu, &self.criteria);
             RefusedGpu {
                 gpu: OfferedGpu::new(gpu),
                 refusal: Refusal {
@@ -199,7 +199,9 @@ impl<'a> Found<'a> {
                         Obstacle::UsedAt(at) => Some(sample.at.duration_since(*at).as_secs()),
                         _ => None,
                     },
-                    state: classify(gpu, &self.wish.thresholds, None).state.as_str(),
+                    state: classify(gpu, &self.criteria.thresholds, None)
+                        .state
+                        .as_str(),
                 },
                 holders: holders
                     .map(|process| ListedHolder::new(process, sample, ticks_per_second()))
@@ -262,7 +264,7 @@ impl<'a> Found<'a> {
 
     fn holders(&self, gpu: &Gpu) -> String {
         let ticks = ticks_per_second();
-        let mut named: Vec<String> = against(gpu, &self.wish)
+        let mut named: Vec<String> = against(gpu, &self.criteria)
             .map(|process| {
                 let identity = process.identity.as_ref().ok();
                 let age = identity.and_then(|identity| identity.age(self.sample.since_boot, ticks));
@@ -277,7 +279,7 @@ impl<'a> Found<'a> {
         if more > 0 {
             named.push(format!("{more} more"));
         }
-        let state = classify(gpu, &self.wish.thresholds, None).state;
+        let state = classify(gpu, &self.criteria.thresholds, None).state;
         format!("{}; {state}", named.join(", "))
     }
 }
@@ -287,11 +289,11 @@ pub(super) fn has_name(gpu: &Gpu, query: &Query<'_>) -> bool {
     query.args.uuid || !matches!(gpu.place, Place::Instance { .. })
 }
 
-fn wish(query: &Query<'_>, sample: &Sample) -> Wish {
+fn criteria(query: &Query<'_>, sample: &Sample) -> Criteria {
     let args = query.args;
     let free_for = SignedDuration::try_from(args.free_for).unwrap_or(SignedDuration::MAX);
     let idle_since = sample.at.checked_sub(free_for).ok();
-    Wish {
+    Criteria {
         rule: args.rule,
         health: match args.unhealthy {
             true => HealthRule::Ignored,
@@ -308,15 +310,18 @@ fn wish(query: &Query<'_>, sample: &Sample) -> Wish {
 }
 
 /// Recent use according to a running daemon. Without one, or if its history cannot be read, only the sample decides.
-fn last_use(query: &Query<'_>, wish: &Wish, sample: &Sample) -> LastUse {
-    let Some(from) = wish.idle_since.filter(|_| wish.rule == FreeRule::Unheld) else {
+fn last_use(query: &Query<'_>, criteria: &Criteria, sample: &Sample) -> LastUse {
+    let Some(from) = criteria
+        .idle_since
+        .filter(|_| criteria.rule == FreeRule::Unheld)
+    else {
         return LastUse::new();
     };
     let question = LastUseQuestion {
         from,
         now: sample.at,
-        thresholds: wish.thresholds,
-        as_free: wish.as_free.clone(),
+        thresholds: criteria.thresholds,
+        as_free: criteria.as_free.clone(),
     };
     match query.context.source().last_use(&question) {
         Ok(used) => used,
@@ -332,10 +337,10 @@ fn last_use(query: &Query<'_>, wish: &Wish, sample: &Sample) -> LastUse {
 type Divided<'a> = (Vec<&'a Gpu>, Vec<(&'a Gpu, Obstacle)>);
 
 /// Divides the GPUs of a sample into free ones and others with their obstacles.
-fn divide<'a>(sample: &'a Sample, wish: &Wish, last_use: &LastUse) -> Divided<'a> {
+fn divide<'a>(sample: &'a Sample, criteria: &Criteria, last_use: &LastUse) -> Divided<'a> {
     let mut divided = Divided::default();
     for gpu in &sample.gpus {
-        match obstacle(gpu, wish, last_use) {
+        match obstacle(gpu, criteria, last_use) {
             None => divided.0.push(gpu),
             Some(why) => divided.1.push((gpu, why)),
         }

@@ -7,7 +7,7 @@ mod patience;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, ClaimError, Event, Grant, Kernel as _, Life, Look, Offer, Outcome,
+    Answer, Claim, ClaimDir, ClaimError, Event, Grant, Kernel as _, Life, Observed, Offer, Outcome,
     Refusal, Refused, Request, Short,
 };
 use gua_collector::claims::{Claims, Names, moment};
@@ -30,10 +30,10 @@ use crate::context;
 /// sent to the same one.
 const LEASE_OF_WAITERS: Duration = Duration::from_mins(1);
 
-const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+const MIN_LEASE: Duration = Duration::from_secs(1);
 
 /// Number of attempts to lease GPUs that others take between two samples.
-const MOST_TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 pub(super) fn run(query: &Query<'_>) -> anyhow::Result<ExitCode> {
     Ok(match acquire(query)? {
@@ -93,7 +93,7 @@ fn lease(query: &Query<'_>) -> Result<Duration, Failure> {
     }
     let longest = query.context.settings().claim.longest.value;
     let lease = query.args.claim.unwrap_or(LEASE_OF_WAITERS.min(longest));
-    if lease < SHORTEST_LEASE {
+    if lease < MIN_LEASE {
         return Err(Failure::usage("--claim must be at least 1s"));
     }
     if lease > longest {
@@ -115,7 +115,7 @@ struct Requester<'a> {
 
 impl Requester<'_> {
     fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<Acquired> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let mut found = Found::new(self.query, &sample);
             if self.is_impossible(&mut found)? {
                 return Ok(Acquired::Refused(Exit::Nothing.into()));
@@ -259,9 +259,9 @@ impl Requester<'_> {
     }
 
     /// The facts of a sample by which claims are judged.
-    fn look(&self, found: &Found<'_>) -> Look {
-        let (boot, thresholds) = (self.claims.kernel.boot, &found.wish.thresholds);
-        Look::new(found.sample, boot, thresholds, found.choice())
+    fn look(&self, found: &Found<'_>) -> Observed {
+        let (boot, thresholds) = (self.claims.kernel.boot, &found.criteria.thresholds);
+        Observed::new(found.sample, boot, thresholds, found.choice())
     }
 
     /// Confirms the offer if the GPUs are free at a sample taken after it.
@@ -284,7 +284,7 @@ impl Requester<'_> {
 
     /// Refuses a request at once that no waiting can fulfil.
     fn is_impossible(&self, found: &mut Found<'_>) -> anyhow::Result<bool> {
-        let could = |gpu: &&Gpu| has_name(gpu, self.query) && could_be_free(gpu, &found.wish);
+        let could = |gpu: &&Gpu| has_name(gpu, self.query) && could_be_free(gpu, &found.criteria);
         let possible = found.sample.gpus.iter().filter(could).count();
         if possible >= self.request.at_least {
             return Ok(false);
@@ -343,7 +343,7 @@ impl Requester<'_> {
     fn refusal(&self, found: &Found<'_>, short: &Short) -> Refusal {
         let refused = Refused {
             sample: found.sample,
-            wish: &found.wish,
+            criteria: &found.criteria,
             others: &found.others,
             claims: &short.claims,
             wanted: self.request.at_least,

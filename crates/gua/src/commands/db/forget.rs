@@ -16,7 +16,7 @@ use crate::commands::import;
 use crate::commands::prelude::*;
 
 /// Maximum number of files that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Erases a user's identity, after confirmation on a terminal or with `--yes`.
 pub(super) fn run(db: &Path, user: &str, yes: bool, context: &Context) -> anyhow::Result<ExitCode> {
@@ -73,8 +73,8 @@ fn elsewhere(db: &Path, user: &str, forgotten: &Forgotten, context: &Context) ->
     let csv = settings.csv.dir.value.iter();
     files.extend(csv.flat_map(|path| files_in(path)));
     files.retain(|path| contains(path, user.as_bytes()));
-    let others = files.len().saturating_sub(MOST_LISTED);
-    let listed = files.iter().take(MOST_LISTED);
+    let others = files.len().saturating_sub(MAX_LISTED);
+    let listed = files.iter().take(MAX_LISTED);
     notes.extend(listed.map(|path| format!("the name is still in `{}`", path.display())));
     if others > 0 {
         notes.push(format!("and in {}", counted(others as u64, "other file")));

@@ -38,10 +38,10 @@ pub(super) enum Event {
 }
 
 /// Capacity of the queue; it is full only if the session does not read.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 pub(super) fn queue() -> (SyncSender<Event>, Receiver<Event>) {
-    sync_channel(MOST_WAITING)
+    sync_channel(MAX_WAITING)
 }
 
 /// Takes a sample at every interval on a fixed schedule; missed samples are skipped.

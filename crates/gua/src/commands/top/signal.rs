@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_ended_is_told_so() {
+    fn a_process_that_has_ended_is_reported_as_ended() {
         let mut sleeper = Sleeper::new();
         let key = sleeper.key();
         sleeper.0.kill().unwrap();
