@@ -9,6 +9,7 @@ use gua_model::report::Cross;
 use gua_model::report::fold::Scope;
 use gua_model::report::groups::WorkloadKind;
 use gua_model::state::ThresholdOverrides;
+use gua_model::statement::month_period;
 use gua_model::{Gpu, GpuUuid, Period, RollUp, Sample, Thresholds, classify};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -122,6 +123,20 @@ pub struct StatementQuestion {
     pub now: Timestamp,
     /// Only this person's account; those of all people where `None`.
     pub person: Option<String>,
+}
+
+impl StatementQuestion {
+    /// The report that the statement is made from.
+    #[must_use]
+    pub fn report(&self) -> Question {
+        let period = month_period(self.month, &self.zone);
+        Question {
+            unit: Some(CalendarUnit::Day),
+            cross: Some(Cross::Slot),
+            detail: Detail::Accounts,
+            ..Question::of_window(period, self.zone.clone(), self.now)
+        }
+    }
 }
 
 /// Asks what people used in the term of a limit.

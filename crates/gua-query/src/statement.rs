@@ -1,23 +1,24 @@
 //! The statement of a month: one report for all people, cut into days.
 
-use gua_model::calendar::CalendarUnit;
 use gua_model::quota::Usage;
-use gua_model::report::{Cross, UNKNOWN};
+use gua_model::report::{Report, UNKNOWN};
 use gua_model::statement::{Account, Statement, month_period};
 use serde::{Deserialize, Serialize};
 
 use crate::error::QueryError;
-use crate::question::{Detail, Question, StatementQuestion};
+use crate::question::StatementQuestion;
 use crate::quota::usage;
 use crate::records::Records;
 use crate::report::{report_and_sessions, require_person};
 
-/// A statement, and what people used in the month. Limits are judged by the caller, who knows them and who is in which
-/// group.
+/// A statement, and what people used in the month. The caller knows the limits and prices: it judges the limits, and computes
+/// the costs of the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonthAnswer {
     pub statement: Statement,
     pub usage: Usage,
+    /// The report of the month, of all people.
+    pub report: Report,
 }
 
 /// Gathers the statement of a month.
@@ -27,13 +28,7 @@ pub fn statement(
 ) -> Result<MonthAnswer, QueryError> {
     let StatementQuestion { month, now, .. } = *question;
     let period = month_period(month, &question.zone);
-    let of_month = Question {
-        unit: Some(CalendarUnit::Day),
-        cross: Some(Cross::Slot),
-        detail: Detail::Accounts,
-        ..Question::of_window(period, question.zone.clone(), now)
-    };
-    let (all, sessions) = report_and_sessions(records, &of_month)?;
+    let (all, sessions) = report_and_sessions(records, &question.report())?;
     let everyone = all.people.iter().map(|row| row.name.as_str());
     let names: Vec<&str> = match question.person.as_deref() {
         Some(person) => {
@@ -53,5 +48,6 @@ pub fn statement(
     Ok(MonthAnswer {
         usage: usage(&all, period, period.to().min(now), records.only_person()?),
         statement,
+        report: all,
     })
 }

@@ -22,6 +22,7 @@ pub mod list;
 pub mod man;
 pub mod me;
 pub mod metrics;
+pub mod nudge;
 pub mod phase;
 pub mod plot;
 pub mod quota;

@@ -111,7 +111,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         }
         Command::Claim(command) => return claim::run(command, &load()?),
         Command::Keep(args) => keep::run(args, &load()?)?,
-        Command::Nudge(args) => keep::nudge(args, &load()?)?,
+        Command::Nudge(args) => nudge::run(args, &load()?)?,
         Command::Run(args) => return run::run(args, &load()?),
         Command::Runs(command) => return runs::run(command, &load()?),
         Command::Report(args) => return report::run(args, report::OnTerminal::Screen, &load()?),

@@ -9,7 +9,7 @@ use gua_collector::log::Form;
 use gua_model::chain::chain;
 use gua_probe::fault::DriverFault;
 use gua_settings::Inputs;
-use gua_store::{FileKind, OpenError, WriteError};
+use gua_store::{FileKind, OpenError, WriteError, is_damage};
 
 use crate::output;
 
@@ -77,6 +77,14 @@ pub fn set_aside_hint(db: Option<&Path>) -> String {
     format!(
         "if the file is a damaged history, `gua db set-aside{flag}` renames it and a collector can start a new one"
     )
+}
+
+/// Error with the hint for damaged files, but only if SQLite reports damage.
+#[must_use]
+pub fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    Failure::failed(chain(error))
+        .hint_if(is_damage(error).then(|| set_aside_hint(Some(db))))
+        .into()
 }
 
 /// A path as a word of a shell command.

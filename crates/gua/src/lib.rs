@@ -13,3 +13,4 @@ pub mod names;
 pub mod output;
 mod page_file;
 mod progress;
+mod simulated;

@@ -1,4 +1,4 @@
-//! Where a report or a statement is written: stdout, a file, or a page that a browser opens.
+//! Where a report or a statement is written: stdout, a file, or a page that a browser opens; and which files may be overwritten.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,6 @@ use gua_files::Over;
 use gua_probe::process::ignored::was_ignored;
 
 use crate::cli::PageFileArgs;
-use crate::commands::export::refuse_existing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
@@ -25,6 +24,26 @@ pub(crate) fn check(args: &PageFileArgs, is_page: bool) -> Result<(), Failure> {
         Some(path) => refuse_existing(path, Over::of(args.overwrite)),
         None => Ok(()),
     }
+}
+
+/// Hint for a path that exists.
+pub(crate) const EXISTS_HINT: &str = "choose another name with --output, or pass --overwrite";
+
+/// Rejects a path that may not be overwritten, before the work is done.
+pub(crate) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
+    match over.allows(path) {
+        true => Ok(()),
+        false => {
+            let problem = format!("{} exists already", path.display());
+            Err(Failure::usage(problem).hint(EXISTS_HINT))
+        }
+    }
+}
+
+/// Reports whether both paths lead to the same existing file.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(std::fs::canonicalize);
+    one.is_ok_and(|one| other.is_ok_and(|other| one == other))
 }
 
 /// Writes the text where it was asked for.

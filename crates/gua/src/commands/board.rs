@@ -15,7 +15,7 @@ use gua_board::alert::Watch;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::oidc::{FetchError, OidcOptions};
 use gua_board::run::Board;
-use gua_board::set_up::{KeyRequest, SetUp, SetUpError, join_url};
+use gua_board::set_up::{KeyRequest, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
 use gua_board::{AlertLog, App, AppOptions, Proxies};
 use gua_board_store::registry::FIRST_WORKSPACE;
@@ -33,12 +33,12 @@ use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::commands::prelude::*;
-use crate::commands::serve::MIN_TOKEN_LENGTH;
+use crate::commands::serve::{MIN_TOKEN_LENGTH, read_trimmed, set_up};
 
 /// Number of messages of alerts that the board reads for a page. Each workspace sees those about its own hosts.
 const SHOWN_ALERTS: usize = 1000;
 
-/// Maximum length of a password on standard input, and of a file with a secret.
+/// Maximum length of a password on standard input.
 const MAX_INPUT: u64 = 64 * 1024;
 
 pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -222,13 +222,6 @@ fn secret(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Reads a file with a secret, without the spaces around it.
-pub(super) fn read_trimmed(path: &Path, what: &str) -> anyhow::Result<String> {
-    let text = gua_files::read_regular(path, MAX_INPUT);
-    let text = text.with_context(|| format!("cannot read the {what} `{}`", path.display()))?;
-    Ok(String::from_utf8_lossy(&text).trim().to_owned())
-}
-
 fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
     context.start_log();
     let sign_on = &args.sign_on;
@@ -369,13 +362,6 @@ fn not_opened(error: OpenError) -> anyhow::Error {
         other => return other.into(),
     }
     .into()
-}
-
-pub(super) fn set_up(store: &SqliteStore) -> SetUp<'_> {
-    SetUp {
-        registry: store,
-        now: clock::now(),
-    }
 }
 
 /// Converts mistakes of the caller to usage errors.

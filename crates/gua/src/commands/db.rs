@@ -12,7 +12,7 @@ use gua_probe::host::HostRoot;
 use gua_render::table::Table;
 use gua_store::{
     BackupError, CheckReport, FileKind, History, LateSight, OpenError, OpenMode, ReadError, Stats,
-    Store, WriterLock, WriterOptions, is_damage, what_is_this,
+    Store, WriterLock, WriterOptions, what_is_this,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::commands::prelude::*;
-use crate::failure::set_aside_hint;
+use crate::failure::{damaged, set_aside_hint};
 
 /// Runs one of the commands on the configured history.
 pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -85,13 +85,6 @@ fn explained(error: OpenError) -> anyhow::Error {
 fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
     let hint = matches!(error, ReadError::Sqlite(_)).then(|| set_aside_hint(Some(db)));
     Failure::failed(chain(error)).hint_if(hint).into()
-}
-
-/// Error with the hint for damaged files, but only if SQLite reports damage.
-pub(crate) fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
-    Failure::failed(chain(error))
-        .hint_if(is_damage(error).then(|| set_aside_hint(Some(db))))
-        .into()
 }
 
 fn size(db: &Path) -> u64 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_collector::tick_line::tick_line;
-use gua_files::{Over, TemporaryDirectory, remove_parts_on_signals};
+use gua_files::{Over, remove_parts_on_signals};
 use gua_model::demo::month::Month;
 use gua_model::demo::{self, Script};
 use gua_model::duration::{Clockwise, written};
@@ -20,13 +20,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::commands::prelude::*;
 use crate::commands::report::OnTerminal;
-use crate::commands::{export, plot, report, top};
-use crate::page_file::write_new;
+use crate::commands::{plot, report, top};
+use crate::page_file::{refuse_existing, write_new};
+use crate::simulated::{HOST, SimulatedMonth};
 
 /// Start time of a recorded demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
-/// Host name of simulated telemetry.
-pub(crate) const HOST: &str = "demo";
 
 pub fn run(args: &DemoArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     match &args.view {
@@ -156,31 +155,6 @@ pub(crate) fn fresh(context: &Context) -> anyhow::Result<PathBuf> {
     Ok(directory.join("demo.db"))
 }
 
-/// A simulated month in a history file, which exists as long as this value.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    pub(crate) month: Month,
-    pub(crate) db: PathBuf,
-    /// Removed on drop.
-    pub(crate) directory: TemporaryDirectory,
-}
-
-impl Recorded {
-    /// Writes a month.
-    pub(crate) fn write(context: &Context, month: Month) -> anyhow::Result<Self> {
-        let directory = context.passing_directory("gua-demo-")?;
-        let db = directory.path().join("demo.db");
-        let mut store = Store::open(&db, OpenMode::Create, &WriterOptions::default())?;
-        store.record_month(&month, HOST, VERSION)?;
-        store.close()?;
-        Ok(Self {
-            month,
-            db,
-            directory,
-        })
-    }
-}
-
 /// Runs a command on the month.
 fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     let own = match view {
@@ -202,7 +176,7 @@ fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         && output != Path::new("-")
     {
         // Checked before the work.
-        export::refuse_existing(output, Over::of(*overwrite))?;
+        refuse_existing(output, Over::of(*overwrite))?;
     }
     let (context, _recorded) = simulated(flags)?;
     match view {
@@ -217,9 +191,9 @@ fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes the month that is the same for everyone, and returns the context of a command on it.
-fn simulated(flags: &[FlagValue]) -> anyhow::Result<(Context, Recorded)> {
+fn simulated(flags: &[FlagValue]) -> anyhow::Result<(Context, SimulatedMonth)> {
     remove_parts_on_signals(was_ignored);
-    let recorded = Recorded::write(
+    let recorded = SimulatedMonth::write(
         &Context::load_with_valid_flags(flags)?,
         Month::before(Month::END),
     )?;

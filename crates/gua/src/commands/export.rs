@@ -18,10 +18,11 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use self::outlet::{Files, Target};
-use super::db::damaged;
 use crate::commands::prelude::*;
 use crate::commands::report::members;
+use crate::failure::damaged;
 use crate::output as print;
+use crate::page_file::{EXISTS_HINT, is_same_file, refuse_existing};
 
 /// Exports the configured history.
 pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
@@ -119,24 +120,6 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
         edges,
         clock::now(),
     )
-}
-
-const EXISTS_HINT: &str = "choose another name with --output, or pass --overwrite";
-
-/// Rejects a path that may not be overwritten, before the work is done.
-pub(crate) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
-    match over.allows(path) {
-        true => Ok(()),
-        false => {
-            let problem = format!("{} exists already", path.display());
-            Err(Failure::usage(problem).hint(EXISTS_HINT))
-        }
-    }
-}
-
-pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
-    let [one, other] = [one, other].map(std::fs::canonicalize);
-    one.is_ok_and(|one| other.is_ok_and(|other| one == other))
 }
 
 /// Rejects existing output files before the export starts, which may take long.

@@ -19,8 +19,8 @@ use gua_store::{FileKind, OpenError, OpenMode, Store, WriterOptions, what_is_thi
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::export::is_same_file;
 use crate::commands::prelude::*;
+use crate::page_file::is_same_file;
 
 /// Imports the given files into the configured history.
 pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
@@ -119,7 +119,7 @@ fn sentence(imported: &Imported) -> String {
     let skipped = match imported.skipped_rows {
         0 => String::new(),
         rows => format!(
-            "; left out {} whose time cannot be true",
+            "; left out {} with an impossible time",
             counted(rows, "row")
         ),
     };

@@ -1,4 +1,4 @@
-//! `gua keep` and `gua nudge`: what holders of idle GPUs say, and what others ask them.
+//! `gua keep`: tells other users that idle-held GPUs are still needed.
 
 use gua_collector::notes;
 
@@ -11,9 +11,4 @@ pub fn run(args: &KeepArgs, context: &Context) -> anyhow::Result<()> {
         _ => notes::unkeep(settings)?,
     };
     output::data(&text)
-}
-
-pub fn nudge(args: &NudgeArgs, context: &Context) -> anyhow::Result<()> {
-    let sample = context.sample()?;
-    output::data(&notes::nudge(&context.loaded, &sample, &args.user)?)
 }

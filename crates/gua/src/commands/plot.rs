@@ -25,7 +25,7 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let form = form(args)?;
     // Checked before the work, which may take long.
     if let Some(path) = file(args) {
-        super::export::refuse_existing(path, Over::of(args.overwrite))?;
+        page_file::refuse_existing(path, Over::of(args.overwrite))?;
     }
     let words = Words {
         since: args.since.clone(),

@@ -8,6 +8,7 @@ use clap::CommandFactory as _;
 use gua_board::live::{DAY_SLOTS, Since};
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
+use gua_board::set_up::SetUp;
 use gua_board::{App, AppOptions};
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
@@ -35,11 +36,12 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use gua_wire::{LiveReport, ServerUrl, UserPolicy};
 use jiff::tz::TimeZone;
 
-use super::board::{read_trimmed, set_up};
 use crate::commands::prelude::*;
 
 /// Maximum size of nvgpu's configuration file.
 const MAX_INPUT: u64 = 1 << 20;
+/// Maximum size of a file with a secret.
+const MAX_SECRET: u64 = 64 * 1024;
 /// Minimum length of a token: shorter ones can be guessed.
 pub(super) const MIN_TOKEN_LENGTH: usize = 16;
 
@@ -360,10 +362,7 @@ impl ThisHost {
             now,
             person: Some(name.to_owned()),
         };
-        let answer = self.context.ask(|source| source.statement(&question))?;
-        let quotas = &self.context.settings().quotas;
-        let statement = super::statement::judged(answer, quotas)?;
-        let costs = super::statement::costs(&self.context, &statement, &zone)?;
+        let (statement, costs) = super::statement::gather(&self.context, &question)?;
         Ok(statement::html(&Sheet {
             statement: &statement,
             zone,
@@ -410,4 +409,18 @@ fn rows(entry: &ClusterEntry) -> Vec<(&'static str, Vec<String>)> {
         (class, index.chain(nvgpu::cells(gpu)).collect())
     };
     report.gpus.iter().enumerate().map(row).collect()
+}
+
+/// Reads a file with a secret, without the spaces around it.
+pub(super) fn read_trimmed(path: &Path, what: &str) -> anyhow::Result<String> {
+    let text = gua_files::read_regular(path, MAX_SECRET);
+    let text = text.with_context(|| format!("cannot read the {what} `{}`", path.display()))?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+pub(super) fn set_up(store: &SqliteStore) -> SetUp<'_> {
+    SetUp {
+        registry: store,
+        now: clock::now(),
+    }
 }

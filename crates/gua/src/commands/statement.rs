@@ -8,7 +8,7 @@ use gua_model::quota::Term;
 use gua_model::report::unbalanced;
 use gua_model::statement::Statement;
 use gua_query::words::zone;
-use gua_query::{MonthAnswer, Question, StatementQuestion};
+use gua_query::{MonthAnswer, StatementQuestion};
 use gua_render::statement::{Sheet, html, json, text};
 use gua_settings::quota::Quota;
 use jiff::civil::Date;
@@ -28,9 +28,7 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
         now,
         person: args.user.clone(),
     };
-    let answer = context.ask(|source| source.statement(&question))?;
-    let statement = judged(answer, &context.settings().quotas)?;
-    let costs = costs(context, &statement, &zone)?;
+    let (statement, costs) = gather(context, &question)?;
     let sheet = Sheet {
         statement: &statement,
         zone,
@@ -51,18 +49,27 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     Ok(balance::exit_code("gua statement", left_out, &args.strict))
 }
 
-/// Returns the costs of the month; `None` without prices.
-pub(super) fn costs(
+/// Asks for a statement, adds the use of monthly limits, and returns it with its costs. Limits with other periods do not apply to
+/// a month.
+pub(super) fn gather(
     context: &Context,
-    statement: &Statement,
-    zone: &TimeZone,
-) -> anyhow::Result<Option<Costs>> {
-    if context.settings().prices.is_empty() {
-        return Ok(None);
+    question: &StatementQuestion,
+) -> anyhow::Result<(Statement, Option<Costs>)> {
+    let MonthAnswer {
+        mut statement,
+        usage,
+        report,
+    } = context.ask(|source| source.statement(question))?;
+    let monthly = |quota: &&Quota| quota.value.per == Term::Month;
+    let quotas = context.settings().quotas.iter().filter(monthly);
+    let quotas: Vec<Quota> = quotas.cloned().collect();
+    let until = usage.now;
+    let accounts = Accounts::under(&quotas, &BTreeMap::from([(Term::Month, usage)]), until)?;
+    for account in &mut statement.people {
+        account.standings = accounts.of_person(&account.name)?;
     }
-    let question = Question::of_window(statement.period, zone.clone(), statement.made);
-    let report = context.source().report(&question)?;
-    Ok(super::report::costs(context, &question, &report)?)
+    let costs = super::report::costs(context, &question.report(), &report)?;
+    Ok((statement, costs))
 }
 
 /// First day of the requested month.
@@ -85,22 +92,6 @@ fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, F
             )))
         }
     }
-}
-
-/// Adds the use of monthly limits to the statement. Limits with other periods do not apply to a month.
-pub(super) fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
-    let MonthAnswer {
-        mut statement,
-        usage,
-    } = answer;
-    let monthly = |quota: &&Quota| quota.value.per == Term::Month;
-    let quotas: Vec<Quota> = quotas.iter().filter(monthly).cloned().collect();
-    let until = usage.now;
-    let accounts = Accounts::under(&quotas, &BTreeMap::from([(Term::Month, usage)]), until)?;
-    for account in &mut statement.people {
-        account.standings = accounts.of_person(&account.name)?;
-    }
-    Ok(statement)
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
 use tracing::{info, warn};
 
-use super::{demo as fake, sync_archive};
 use crate::commands::prelude::*;
+use crate::commands::{demo as fake, sync_archive};
+use crate::simulated;
 
 pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
     context.start_command_log();
@@ -250,7 +251,7 @@ fn store_fake(args: &SyncOnceArgs, context: &Context, sample: &Sample) -> anyhow
     let run = store.begin_run(&NewRun {
         started: sample.at,
         interval: options.interval,
-        host: fake::HOST.to_owned(),
+        host: simulated::HOST.to_owned(),
         version: VERSION.to_owned(),
         boot: None,
     })?;

@@ -32,8 +32,8 @@ use gua_tui::{App, Moment, Palette, Rights, Setup, Surroundings, plain};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::demo::{self, Recorded};
 use crate::commands::prelude::*;
+use crate::simulated::{HOST, SimulatedMonth};
 
 /// Source of samples, called once per interval on its own thread.
 pub type Samples = Box<dyn FnMut() -> Result<Sample, DriverFault> + Send>;
@@ -68,7 +68,7 @@ pub(super) fn run_simulated(args: &TopArgs, context: &Context) -> anyhow::Result
     if !args.once {
         require_terminal()?;
     }
-    let recorded = Recorded::write(context, Month::around(clock::now()))?;
+    let recorded = SimulatedMonth::write(context, Month::around(clock::now()))?;
     let record = Record {
         path: recorded.db,
         settings: context.settings().clone(),
@@ -122,7 +122,7 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
         _ => Rights::Own(signal::me()),
     };
     let (host, ticks_per_second) = match args.fake {
-        true => (demo::HOST.to_owned(), TICKS_PER_SECOND),
+        true => (HOST.to_owned(), TICKS_PER_SECOND),
         false => (machine::name(), machine::time::ticks_per_second()),
     };
     Setup {
