@@ -5,18 +5,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// Beginning of the message of a failed initialization.
+pub(crate) const INIT_FAILED: &str = "NVML initialization failed: ";
+
 /// Why the driver could not be read. It crosses the pipe between the reader child and its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum DriverFault {
-    #[error(
-        "NVML initialization failed: the NVIDIA driver library `{library}` was not found. Detail: {detail}"
-    )]
+    #[error("{INIT_FAILED}the NVIDIA driver library `{library}` was not found. Detail: {detail}")]
     LibraryNotFound { library: String, detail: String },
-    #[error(
-        "NVML initialization failed: `{library}` is not a usable NVIDIA driver library. Detail: {detail}"
-    )]
+    #[error("{INIT_FAILED}`{library}` is not a usable NVIDIA driver library. Detail: {detail}")]
     NotADriver { library: String, detail: String },
-    #[error("NVML initialization failed: {}. Detail: {text} (NVML code {code})", init_reason(*code))]
+    #[error("{INIT_FAILED}{}. Detail: {text} (NVML code {code})", init_reason(*code))]
     Init { code: u32, text: String },
     #[error("the driver answered {call} with {text} (NVML code {code})")]
     Lost {

@@ -136,7 +136,7 @@ impl OldFile {
         Ok((micros(texts.0), micros(texts.1)))
     }
 
-    /// Number of rows of a GPU whose time cannot be true.
+    /// Number of rows of a GPU with an impossible time.
     fn damaged(&self, gpu: &str) -> Result<u64, rusqlite::Error> {
         let (first, end) = sane_texts();
         let count: i64 = self.connection.query_row(

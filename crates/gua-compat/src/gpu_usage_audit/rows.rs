@@ -2,7 +2,7 @@
 //! of rows with the same time.
 //!
 //! A history has millions of rows that are almost the same as the ones before them, and this module exploits that for
-//! speed. A row whose time cannot be true is left out and counted.
+//! speed. A row with an impossible time is left out and counted.
 
 use gua_model::sane;
 use gua_store::imported::{
@@ -97,7 +97,7 @@ pub(crate) struct Scan<'statement, R> {
     /// Time of that row, and its original text.
     at_us: i64,
     stamp: Vec<u8>,
-    /// All rows that were read, and those of them whose time cannot be true.
+    /// All rows that were read, and those of them with an impossible time.
     pub(crate) read: Tally,
     pub(crate) skipped: Tally,
 }

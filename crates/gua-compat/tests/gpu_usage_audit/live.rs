@@ -78,21 +78,21 @@ impl Drop for Collector {
     }
 }
 
-struct Host {
+struct Histories {
     _directory: tempfile::TempDir,
     driver: PathBuf,
     old: PathBuf,
     ours: PathBuf,
 }
 
-fn host() -> Host {
+fn histories() -> Histories {
     let directory = tempfile::tempdir().unwrap();
     let driver = directory.path().join("driver");
     std::fs::create_dir(&driver).unwrap();
     let old = directory.path().join("history").join("old.db");
     std::fs::create_dir(old.parent().unwrap()).unwrap();
     let ours = directory.path().join("ours.db");
-    Host {
+    Histories {
         _directory: directory,
         driver,
         old,
@@ -101,7 +101,7 @@ fn host() -> Host {
 }
 
 /// Imports repeatedly until enough rows were written, while the collector writes.
-fn follow(host: &Host, rows: u64) {
+fn follow(host: &Histories, rows: u64) {
     let mut seen = 0;
     let mut times = 0;
     while seen < rows {
@@ -123,7 +123,7 @@ fn a_file_is_imported_repeatedly_while_its_collector_writes() {
     let versions = ["1.1.0", "1.8.0"];
     let tape = Tape::open("store-live", &versions);
     for version in versions {
-        let host = host();
+        let host = histories();
         tape.file(&host.old, || {
             let collector = Collector::start(version, &host.driver, &host.old);
             follow(&host, 60);
@@ -141,7 +141,7 @@ fn a_file_is_imported_repeatedly_while_its_collector_writes() {
 
 #[test]
 fn the_wal_of_a_killed_collector_is_read_and_nothing_is_left_beside_the_file() {
-    let host = host();
+    let host = histories();
     let folder = host.old.parent().unwrap();
     let tape = Tape::open("store-killed", &["1.8.0"]);
     tape.file(&host.old, || {

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::fault::{DRIVER_NOT_LOADED, DriverFault, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND};
+use crate::fault::{
+    DRIVER_NOT_LOADED, DriverFault, INIT_FAILED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND,
+};
 use gua_model::{Place, Sample};
 
 use gua_model::text::sanitize;
@@ -167,8 +169,7 @@ pub(super) fn nvml(facts: &Facts) -> Finding {
 /// Describes why the driver could not be read.
 fn without_sample(fault: &DriverFault, facts: &Facts) -> String {
     let error = sanitize(&fault.to_string());
-    let prefix = "NVML initialization failed: ";
-    let short = error.strip_prefix(prefix).unwrap_or(&error);
+    let short = error.strip_prefix(INIT_FAILED).unwrap_or(&error);
     match (reached(fault), absent(fault, facts.known.library.as_ref())) {
         ((Some(false), _), Some(library)) => {
             format!("not loadable: {}", sanitize(&library.problem()))

@@ -314,10 +314,6 @@ fn slots(report: &Report, key: &'static str, form: &str) -> Table {
     headed([(key, key)], RowSums::headers(report), rows)
 }
 
-/// Prefixes of the keys of columns per GPU and per person, before a blank and the name.
-const PER_GPU: &str = "active_share";
-const PER_PERSON: &str = "held_hours";
-
 /// Hours of the day: all GPUs, the active share of each GPU, and the held hours of each person.
 fn hours(report: &Report) -> Table {
     let of_all = report.person.is_none();
@@ -325,10 +321,10 @@ fn hours(report: &Report) -> Table {
     if of_all {
         headers.extend(report.gpus.iter().map(|gpu| {
             let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
-            Header::new(format!("{PER_GPU} {}", gpu.gpu), title)
+            Header::new(format!("active_share {}", gpu.gpu), title)
         }));
         headers.extend(report.people.iter().map(|person| {
-            let (key, name) = (format!("{PER_PERSON} {}", person.name), &person.name);
+            let (key, name) = (format!("held_hours {}", person.name), &person.name);
             Header::new(key, format!("{name} h"))
         }));
     }
@@ -346,17 +342,14 @@ fn hours(report: &Report) -> Table {
 
 /// Returns the positions of the columns of [`hours`] in three lists: the hour and the columns of all GPUs together, the columns
 /// of each GPU, and the columns of each person.
-pub(super) fn hour_columns(table: &Table) -> [Vec<usize>; 3] {
-    let mut places = [const { Vec::new() }; 3];
-    for (place, column) in table.columns.iter().enumerate() {
-        let kind = match column.key.split_once(' ') {
-            Some((PER_GPU, _)) => 1,
-            Some((PER_PERSON, _)) => 2,
-            _ => 0,
-        };
-        places[kind].push(place);
-    }
-    places
+pub(super) fn hour_columns(report: &Report, table: &Table) -> [Vec<usize>; 3] {
+    let [gpus, people] = match report.person {
+        None => [report.gpus.len(), report.people.len()],
+        Some(_) => [0, 0],
+    };
+    let end = table.columns.len();
+    let [of_gpus, of_people] = [end - people - gpus, end - people];
+    [0..of_gpus, of_gpus..of_people, of_people..end].map(Iterator::collect)
 }
 
 /// The table of states without those that did not occur, usually most of the eight.

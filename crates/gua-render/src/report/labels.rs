@@ -98,12 +98,17 @@ labels! {
         "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다";
 }
 
-/// Name of a GPU's state at the last tick, with its most serious fault. A GPU that nothing holds is called free.
-pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
-    let word = match gpu.state {
+/// Name of a GPU's state at the last tick. A GPU that nothing holds is called free.
+pub(super) fn state_word(gpu: &GpuStatus, language: Language) -> &'static str {
+    match gpu.state {
         State::TrulyIdle if gpu.is_free || !gpu.faults.is_empty() => FREE.of(language),
         other => state(other, language),
-    };
+    }
+}
+
+/// Name of a GPU's state at the last tick, with its most serious fault.
+pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
+    let word = state_word(gpu, language);
     match gpu.faults.first() {
         Some(fault) => unhealthy(word, fault, language),
         None => word.to_owned(),

@@ -299,21 +299,17 @@ fn gpu_name(gpu: &ReportedGpu) -> String {
 
 /// The state at the last tick, for how long it has been idle, and its owners.
 fn state_now(gpu: &GpuStatus, page: &Page<'_>, room: usize) -> String {
-    let word = match gpu.idle {
-        Some(idle) => {
-            let fault = if gpu.faults.is_empty() {
-                ""
-            } else {
-                ", unhealthy"
-            };
-            format!("idle for {}{fault}", idle.shown(page.last()))
-        }
-        None => labels::state_now(gpu, English),
+    let fault = match gpu.faults.is_empty() {
+        true => "",
+        false => ", unhealthy",
     };
-    // Without room for the cause, the state and the word "unhealthy" remain.
-    let word = match word.split_once(": ") {
-        Some((short, _)) if columns(&word) > room => short.to_owned(),
-        _ => word,
+    let word = match gpu.idle {
+        Some(idle) => format!("idle for {}{fault}", idle.shown(page.last())),
+        None => match labels::state_now(gpu, English) {
+            word if columns(&word) <= room => word,
+            // Without room for the cause, the state and the word "unhealthy" remain.
+            _ => format!("{}{fault}", labels::state_word(gpu, English)),
+        },
     };
     let tone = match gpu.faults.is_empty() {
         true => Tone::of(gpu.state),
