@@ -84,6 +84,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("GUA_CLAIM_DIR", str(tmp_path / "claims"))
     monkeypatch.setenv("GUA_NVML_LIBRARY", str(driver / "libnvidia-ml.so.1"))
     monkeypatch.setenv("GUA_DRIVER_PIDS", "here")
+    monkeypatch.setenv("GUA_TEST_SYSTEM_CONFIG", str(home / "system.toml"))
     machine = Machine(home, driver / "libnvidia-ml.so.1")
     machine.play(Gpu())
     return machine

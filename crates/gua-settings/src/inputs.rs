@@ -50,7 +50,12 @@ pub fn is_color_forced() -> bool {
     set("NO_COLOR").is_none() && set("FORCE_COLOR").is_some_and(|value| value != "0")
 }
 
+/// The host's configuration file.
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
+
+/// Environment variable with another path of the host's configuration file, for tests. Only builds with debug assertions read it:
+/// users could evade the host's settings with it.
+const SYSTEM_FILE_VARIABLE: &str = "GUA_TEST_SYSTEM_CONFIG";
 
 /// Maximum size of a configuration file. A larger file is a mistake.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
@@ -73,6 +78,14 @@ impl fmt::Debug for Proxies {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Proxies").finish_non_exhaustive()
     }
+}
+
+fn system_file() -> PathBuf {
+    let of_test = cfg!(debug_assertions).then(|| std::env::var_os(SYSTEM_FILE_VARIABLE));
+    of_test
+        .flatten()
+        .unwrap_or_else(|| SYSTEM_FILE.into())
+        .into()
 }
 
 /// Everything that determines the settings, except the flags. Tests build their own.
@@ -105,7 +118,7 @@ impl Inputs {
         Self {
             variables,
             home,
-            system_file: SYSTEM_FILE.into(),
+            system_file: system_file(),
         }
     }
 

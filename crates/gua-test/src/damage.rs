@@ -1,4 +1,4 @@
-//! History files with rows that cannot be true, as a failing disk, a program error or another person leaves them.
+//! History files with impossible rows, as a failing disk, a program error or another person leaves them.
 
 use std::path::Path;
 

@@ -113,7 +113,7 @@ impl TestHost {
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let home = self.directory();
-        let fixed: [(&str, OsString); 14] = [
+        let fixed: [(&str, OsString); 15] = [
             ("HOME", home.into()),
             ("PATH", "/usr/bin:/bin".into()),
             ("TMPDIR", self.path("tmp").into()),
@@ -124,6 +124,7 @@ impl TestHost {
             ("GUA_NVML_LIBRARY", self.library().into()),
             // The pids in scenarios are those of real processes, also in a pid namespace of its own.
             ("GUA_DRIVER_PIDS", "here".into()),
+            ("GUA_TEST_SYSTEM_CONFIG", self.path("system.toml").into()),
             ("GUA_CLAIM_DIR", self.path("claims").into()),
             // Not that of a service on the machine that runs the tests.
             ("GUA_SERVICE_DB", self.path("service.db").into()),

@@ -238,6 +238,7 @@ fn a_child_in_a_hung_driver_exits_when_its_parent_is_killed() {
         .env("HOME", home.path())
         .env("GUA_NVML_LIBRARY", host.library())
         .env("GUA_DRIVER_DEADLINE", "1h")
+        .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -216,6 +216,7 @@ fn at_home(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Outpu
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", home)
+        .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
         .envs(variables.iter().copied())
         .current_dir(home)
         .output()

@@ -42,6 +42,7 @@ impl Server {
             .arg(format!("127.0.0.1:{port}"))
             .env_clear()
             .env("HOME", directory)
+            .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

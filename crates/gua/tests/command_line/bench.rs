@@ -14,6 +14,7 @@ fn bench_measures_without_a_driver_and_leaves_nothing_behind() {
             .env_clear()
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
+            .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
             .env("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1")
             .output()
             .unwrap();

@@ -177,7 +177,11 @@ fn config_path_lists_the_files_in_order_and_whether_they_exist() {
         lines.next().unwrap(),
         format!("{}  (absent)", file.display())
     );
-    assert!(lines.next().unwrap().starts_with("/etc/gua/config.toml  ("));
+    let of_host = program.home().join("system.toml");
+    assert_eq!(
+        lines.next().unwrap(),
+        format!("{}  (absent)", of_host.display())
+    );
     program.write(".gua/config.toml", "");
     assert!(
         program
@@ -190,7 +194,7 @@ fn config_path_lists_the_files_in_order_and_whether_they_exist() {
         named
             .gua(["config", "path"])
             .stdout
-            .starts_with("/nowhere/x.toml  (absent)\n/etc/gua")
+            .starts_with("/nowhere/x.toml  (absent)\n")
     );
 }
 

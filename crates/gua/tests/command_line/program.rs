@@ -45,7 +45,8 @@ impl Program {
         command
             .env_clear()
             .env("HOME", self.home())
-            .env("PATH", "/usr/bin:/bin");
+            .env("PATH", "/usr/bin:/bin")
+            .env("GUA_TEST_SYSTEM_CONFIG", self.home().join("system.toml"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.current_dir(self.home());
         command

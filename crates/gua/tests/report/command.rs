@@ -100,7 +100,7 @@ fn usage_errors_exit_with_2_and_change_nothing() {
         ("--tz Mars/Olympus", "no time zone is called `Mars/Olympus`"),
         (
             "--user nobody",
-            "this history knows no user `nobody`; it has alice, bob",
+            "no user `nobody` in this history; it has alice, bob",
         ),
         ("--gpu GPU-", "several GPUs begin with `GPU-`: 0 (GPU-0)"),
         ("--since -1h", "`-1h` is not a duration"),
@@ -235,6 +235,7 @@ fn the_old_name_reports_too() {
             .env_clear()
             .env("HOME", home.directory())
             .env("TZ", "UTC")
+            .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
             .current_dir(home.directory())
             .args(words.split_whitespace())
             .output();
