@@ -124,6 +124,6 @@ pub enum Trouble {
     #[error("lasts longer than allowed")]
     TooLong,
     /// More entries than one user may have; the rest was not read.
-    #[error("is one of too many")]
+    #[error("exceeds the number of entries that a user may have")]
     TooMany,
 }

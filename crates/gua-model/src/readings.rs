@@ -231,7 +231,7 @@ readings! {
         slot: 1,
         label: "energy",
         json: "energy_millijoules",
-        column: "energy_millijoules" = "Energy over the time that the tick stands for, by the driver's counter.",
+        column: "energy_millijoules" = "Energy over the time that the tick covers, by the driver's counter.",
     }
     sm_clock: Megahertz {
         slot: 5,

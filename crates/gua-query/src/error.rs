@@ -48,7 +48,7 @@ pub enum QueryError {
     NoSuchGpu { asked: String, known: ListedGpus },
     #[error("several GPUs begin with `{asked}`: {found}")]
     AmbiguousGpu { asked: String, found: ListedGpus },
-    #[error("this history knows no user `{person}`; it has {}", some_of(known))]
+    #[error("no user `{person}` in this history; it has {}", some_of(known))]
     NoSuchPerson {
         person: String,
         known: BTreeSet<String>,

@@ -86,7 +86,7 @@ pub trait Records {
         each: &mut TickVisitor<'_>,
     ) -> Result<u32>;
 
-    /// Number of ticks whose time cannot be true. They belong to no window.
+    /// Number of ticks with an impossible time. They belong to no window.
     fn absurd_ticks(&self) -> Result<u32>;
 
     /// Number of damaged collector runs, GPUs, owners, outages and requests, which are left out.
@@ -243,7 +243,7 @@ pub struct ImportedFacts {
     pub ended: Option<Timestamp>,
     /// Interval that the newest run recorded.
     pub interval: Option<Duration>,
-    /// Number of ticks whose time cannot be true. They are left out of everything else.
+    /// Number of ticks with an impossible time. They are left out of everything else.
     pub damaged: u64,
 }
 

@@ -244,7 +244,9 @@ fn kind(path: &Path) -> Result<RunFile, Failure> {
             _ => format!("`{path}` is not a file of a run"),
         };
         let names = RunFile::ALL.map(RunFile::as_str).join(", ");
-        Failure::usage(message).hint(format!("they are {names}, or files with such lines"))
+        Failure::usage(message).hint(format!(
+            "pass a file named {names}, or a file in the format of one of them"
+        ))
     })
 }
 

@@ -16,7 +16,7 @@ use crate::store::Store;
 /// Reason a backup failed. The partial copy is removed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    #[error("`{}` is already there", path.display())]
+    #[error("`{}` already exists", path.display())]
     Exists { path: PathBuf },
     #[error("cannot write the backup `{}`", path.display())]
     Write {

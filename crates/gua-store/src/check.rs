@@ -276,7 +276,7 @@ fn look<T>(
     sql::each(connection, sql, [], |row| {
         if undamaged(read(row))?.is_none() {
             let id: i64 = row.get("id")?;
-            found.push(format!("{what} {id} holds a value that cannot be true"));
+            found.push(format!("{what} {id} has an impossible value"));
         }
         Ok(())
     })

@@ -48,16 +48,16 @@ pub enum Damage {
     Checksum,
     #[error("the tick before it cannot be read")]
     Chain,
-    #[error("it is written in form {0}, which this gua does not know")]
+    #[error("it has format {0}, which this gua does not support")]
     Form(u8),
     #[error(
         "it was written by an earlier development version of gua, whose totals this one does not read: report and export \
-         it with that version, or move the file away and begin a new history"
+         it with that version, or move the file away and start a new history"
     )]
     Earlier,
-    #[error("it holds an impossible {0}")]
+    #[error("it has an invalid {0}")]
     Value(&'static str),
-    #[error("it names {0} that the file does not have")]
+    #[error("it refers to {0} that the file does not have")]
     Name(&'static str),
 }
 

@@ -11,11 +11,11 @@ use crate::schema;
 pub enum OpenError {
     #[error("there is no history at `{}`", path.display())]
     Missing { path: PathBuf },
-    #[error("`{}` is already there", path.display())]
+    #[error("`{}` already exists", path.display())]
     Exists { path: PathBuf, kind: FileKind },
     #[error("`{}` is {kind}, not a history of gua", path.display())]
     NotOurs { path: PathBuf, kind: FileKind },
-    #[error("the history at `{}` has schema {found}, and this gua knows up to {}", path.display(), schema::VERSION)]
+    #[error("the history at `{}` has schema {found}, and this gua supports up to {}", path.display(), schema::VERSION)]
     TooNew { path: PathBuf, found: u32 },
     #[error("another collector writes to `{}`{}", path.display(), by(*pid))]
     Busy { path: PathBuf, pid: Option<u32> },
@@ -24,14 +24,14 @@ pub enum OpenError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("`{}` lies on {filesystem}, where SQLite's shared memory cannot be trusted", path.display())]
+    #[error("`{}` is on {filesystem}, where SQLite's shared memory cannot be trusted", path.display())]
     NetworkFilesystem {
         path: PathBuf,
         filesystem: &'static str,
     },
     #[error("the history at `{}` is damaged: {detail}", path.display())]
     Damaged { path: PathBuf, detail: String },
-    #[error("`{}` has changes that were not yet merged, and its directory does not allow to do so; copy both files to a directory where you may write", path.display())]
+    #[error("`{}` has uncommitted changes in its write-ahead log, and its directory is read-only; copy both files to a writable directory", path.display())]
     Unmerged { path: PathBuf },
     #[error("cannot read `{}`", path.display())]
     Unreadable {
@@ -85,7 +85,7 @@ impl OpenError {
 pub enum WriteError {
     #[error("the disk is full")]
     DiskFull(#[source] rusqlite::Error),
-    #[error("the history may no longer be written")]
+    #[error("the history is no longer writable")]
     ReadOnly(#[source] rusqlite::Error),
     #[error("the disk failed")]
     Disk(#[source] rusqlite::Error),
@@ -93,9 +93,9 @@ pub enum WriteError {
     Locked(#[source] rusqlite::Error),
     #[error("the history is damaged")]
     Damaged(#[source] rusqlite::Error),
-    #[error("the time of the tick, {0}, or its interval cannot be true")]
+    #[error("the time of the tick, {0}, or its interval is impossible")]
     Time(jiff::Timestamp),
-    #[error("the history holds what cannot be folded")]
+    #[error("the history has inconsistent rows")]
     Inconsistent(#[source] ReadError),
     #[error("`{}` was moved, deleted or truncated, and its content cannot be kept", path.display())]
     Moved {
@@ -144,13 +144,15 @@ pub enum ReadError {
         from: jiff::Timestamp,
         source: Damage,
     },
-    #[error("the history holds an impossible {0}")]
+    #[error("the history has an invalid {0}")]
     Value(&'static str),
     /// A collector started to write to a file that was opened as one without a writer.
     #[error("the history changed while it was read; ask again")]
     Changed,
     /// The request needs ticks that retention has deleted.
-    #[error("the ticks before {until} are no longer kept, and the totals cannot answer this")]
+    #[error(
+        "the ticks before {until} were deleted by retention, and the totals do not have this detail"
+    )]
     RawGone { until: jiff::Timestamp },
 }
 

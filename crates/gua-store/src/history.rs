@@ -140,7 +140,7 @@ impl History {
         })
     }
 
-    /// Number of ticks whose time cannot be true ([`sane`]). Nothing else reads them.
+    /// Number of ticks with an impossible time ([`sane`]). Nothing else reads them.
     pub fn absurd_ticks(&self) -> Result<u32, ReadError> {
         self.read(|connection| {
             let found = ticks::absurd(connection, usize::MAX)?.len();

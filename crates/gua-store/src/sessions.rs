@@ -246,7 +246,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
             times.is_some_and(|(began, ended)| !is_sane(began) || !is_sane(ended));
         let is_counted: bool = row.get(33)?;
         if has_absurd_time {
-            wrong("has a time that cannot be true");
+            wrong("has an impossible time");
         }
         if let Some((began, ended)) = times.filter(|_| is_counted) {
             let observed = undamaged(row.get::<_, i64>(15).map_err(ReadError::from))?;
@@ -258,7 +258,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
             wrong("begins before the previous one ends");
         }
         if !has_absurd_time && undamaged(from_row(row, &mut catalogue))?.is_none() {
-            wrong("holds a value that cannot be true");
+            wrong("has an impossible value");
         }
         Ok::<_, ReadError>(())
     })?;

@@ -91,7 +91,7 @@ fn damaged(at: i64, source: Damage) -> ReadError {
     ReadError::Tick { at, source }
 }
 
-/// Times of the ticks whose time cannot be true, at most `most` of them. No fold reads them.
+/// Times of the ticks with an impossible time, at most `most` of them. No fold reads them.
 pub(crate) fn absurd(connection: &Connection, most: usize) -> rusqlite::Result<Vec<i64>> {
     let sql =
         "SELECT at FROM tick WHERE at < ?1 UNION ALL SELECT at FROM tick WHERE at >= ?2 LIMIT ?3";

@@ -1,4 +1,4 @@
-//! Histories with rows that cannot be true: every command ends, without a panic, and takes no longer than on a healthy one.
+//! Histories with impossible rows: every command ends, without a panic, and takes no longer than on a healthy one.
 
 use std::fs::{self, File};
 use std::path::Path;

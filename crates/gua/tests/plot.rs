@@ -123,7 +123,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         ("hours --per day -o a.svg", "does not support --per"),
         ("--term --format svg", "cannot be used with"),
         ("--since soon", "is not a duration"),
-        ("--user nobody", "knows no user"),
+        ("--user nobody", "no user `nobody`"),
         ("--db absent.db", "there is no history"),
     ] {
         let db = if words.contains("--db") {

@@ -57,7 +57,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Makes a call for one value. `convert` rejects a value that cannot be true.
+    /// Makes a call for one value. `convert` rejects an impossible value.
     pub(super) fn read<T, U>(
         &mut self,
         device: Device,

@@ -182,7 +182,7 @@ impl Library {
     /// Returns the driver's description of a code.
     pub(crate) fn text(&self, code: Code) -> String {
         if code == Code::IMPLAUSIBLE {
-            return "an answer that cannot be true".to_owned();
+            return "an impossible value".to_owned();
         }
         let text = match &self.raw.nvmlErrorString {
             // SAFETY: the function takes any number and returns a pointer to a static text, or NULL.
@@ -301,7 +301,7 @@ impl Drop for Library {
 /// Most memory that any GPU has.
 pub(super) const MAX_MEMORY: u64 = 1 << 50;
 
-/// Rejects a value that cannot be true.
+/// Rejects an impossible value.
 pub(super) fn plausible<T>(value: T, is_plausible: impl FnOnce(&T) -> bool) -> Result<T, Code> {
     match is_plausible(&value) {
         true => Ok(value),

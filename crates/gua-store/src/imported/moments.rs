@@ -81,7 +81,7 @@ impl Intervals {
     /// Creates the intervals from the number of each run and its interval in seconds.
     #[must_use]
     pub fn new(seconds: impl IntoIterator<Item = (i64, f64)>) -> Self {
-        // Skip intervals that cannot be true, which no release writes.
+        // Skip impossible intervals, which no release writes.
         let known = seconds
             .into_iter()
             .filter_map(|(run, seconds)| Some((run, Duration::try_from_secs_f64(seconds).ok()?)))

@@ -122,7 +122,7 @@ fn a_newer_file_is_refused_with_both_versions() {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
-    let sentence = "has schema 99, and this gua knows up to 3";
+    let sentence = "has schema 99, and this gua supports up to 3";
     for error in [
         append(&place.path()).unwrap_err(),
         History::open(&place.path()).unwrap_err(),
@@ -235,7 +235,7 @@ fn rows_with_absurd_times_are_left_out_and_counted() {
             .filter(|line| line.contains(word))
             .count()
     };
-    assert_eq!(named("cannot be true"), 5);
+    assert_eq!(named("impossible"), 5);
     drop(history);
     // A writer continues the file after its last sane tick.
     let mut store = place.store();

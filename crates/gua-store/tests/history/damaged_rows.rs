@@ -106,7 +106,7 @@ fn only_a_check_reads_watched_runs() {
     assert!(!report.notes.iter().any(is_damage), "{:?}", report.notes);
     assert_eq!(
         check.rows_damaged,
-        ["watched run 1 holds a value that cannot be true"]
+        ["watched run 1 has an impossible value"]
     );
 }
 
@@ -123,7 +123,7 @@ fn a_check_names_a_session_with_a_time_that_is_no_number() {
              UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'session';
              PRAGMA writable_schema = RESET;"
         ));
-        let named = "session 1 holds a value that cannot be true".to_owned();
+        let named = "session 1 has an impossible value".to_owned();
         assert!(check.sessions_wrong.contains(&named), "{column}: {check:?}");
     }
 }

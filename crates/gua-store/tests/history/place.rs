@@ -104,7 +104,7 @@ fn a_killed_writers_file_is_read_by_another_user() {
     // so.
     std::fs::remove_file(left.join("gua.db-shm")).unwrap();
     let refused = count_as_nobody(&left.join("gua.db")).unwrap_err();
-    assert!(refused.contains("not yet merged"), "{refused}");
+    assert!(refused.contains("uncommitted changes"), "{refused}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub enum DbCommand {
 /// History file of a command.
 #[derive(Debug, Args)]
 pub struct DbArgs {
-    /// History file [default: ~/.gua/gua.db].
+    /// History file [default: that of your running daemon, else the service's, else ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }

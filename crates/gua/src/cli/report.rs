@@ -38,7 +38,7 @@ pub struct ImportArgs {
     #[arg(long, requires = "gpu_stats")]
     pub replace: bool,
 
-    /// History file to import into [default: ~/.gua/gua.db].
+    /// History file to import into [default: that of your running daemon, else the service's, else ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }

@@ -363,7 +363,7 @@ fn a_statement_for_one_user_names_nobody_else() {
     let ended = host.gua("statement --month 2026-10 --user zoe");
     assert_eq!(ended.code, 2);
     assert!(
-        ended.stderr.contains("this history knows no user `zoe`"),
+        ended.stderr.contains("no user `zoe` in this history"),
         "{ended:?}"
     );
 }

@@ -111,7 +111,7 @@ fn existing_files_are_not_overwritten() {
         &program,
         "db backup --db ours.db old.db",
         2,
-        "already there",
+        "already exists",
     );
     check(&program, "db backup --db ours.db copy.db", 0, "copy.db");
     check(&program, "db check --db copy.db", 0, "no errors");

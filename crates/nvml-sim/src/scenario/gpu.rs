@@ -15,7 +15,7 @@ macro_rules! gpu {
         readings { $($(#[$doc:meta])* $reading:ident = $default:expr,)* }
         tables { $($(#[$table_attribute:meta])* $table:ident: $table_type:ty,)* }
     ) => {
-        /// A GPU. Every key has a default, so `[[card]]` alone is a healthy idle GPU.
+        /// A GPU. Every key has a default, so `[[gpu]]` alone is a healthy idle GPU.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Gpu {
