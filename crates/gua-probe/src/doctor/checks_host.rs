@@ -216,7 +216,10 @@ pub(super) fn config(facts: &Facts) -> Finding {
 pub(super) fn alerts(facts: &Facts) -> Finding {
     let (count, problems) = &facts.known.alerts;
     let problems: Vec<String> = problems.iter().map(|one| sanitize(one)).collect();
-    let details = json!({ "alerts": count, "problems": problems });
+    let details = Details::Alerts {
+        alerts: *count,
+        problems: problems.clone(),
+    };
     match (count, problems.split_first()) {
         (0, _) => Status::Ok.finding("none configured", details),
         (_, None) => Status::Ok.finding(format!("{count} configured"), details),

@@ -48,6 +48,7 @@ details! {
     }
     Collectors { running: Option<Vec<Collector>> }
     Config { problems: Vec<String> }
+    Alerts { alerts: usize, problems: Vec<String> }
     Claims { directory: Option<String>, remove_ipc: Option<bool> }
     BoardLink {
         answer: Option<&'static str>, board: Option<String>, is_encrypted: Option<bool>, secret_is_private: Option<bool>
