@@ -345,7 +345,7 @@ mod tests {
                             let home = if has_home { "read-only" } else { "yes" };
                             let home = format!("\nProtectHome={home}\n");
                             assert!(unit.contains(&home), "{home}{unit}");
-                            check_exposure(server.unit(), &unit, MOST_EXPOSED);
+                            check_exposure(server.unit(), &unit, MAX_EXPOSURE);
                         }
                     }
                 }
