@@ -1,5 +1,5 @@
-//! Conditions of alerts on the hosts of a board: a silent agent, idle-held GPUs, faults, lost GPUs and GPUs that cannot be
-//! observed. The rules are those of gua-model; this module applies them to the live state and returns the findings. The
+//! Conditions of alerts on the hosts of a board: a silent agent, idle-held GPUs, quotas, faults, lost GPUs and GPUs that
+//! cannot be observed. The rules are those of gua-model; this module applies them to the live state and returns the findings. The
 //! program that runs the board sends the messages, on a thread of its own.
 //!
 //! Nothing is reported about a host under maintenance. Of a host that stopped reporting, or that sends late what it has spooled,
@@ -11,7 +11,7 @@ use gua_board_store::HostId;
 use gua_board_store::registry::Host;
 use gua_model::alert::finding::{
     IdleHold, KnownGpu, LastContact, Loss, UnobservedTime, faulty_gpu, gap, idle_held, lost_gpu,
-    silent,
+    quota, quota_condition, silent,
 };
 use gua_model::alert::{Alert, BoardHost, Finding, When};
 use gua_model::chain::chain;
@@ -19,6 +19,7 @@ use gua_model::failure_log::FailureLog;
 use gua_model::idle::{Idle, is_idle_now};
 use gua_model::since::{Since, Start};
 use gua_model::{Bytes, FaultKind, GpuUuid, Micros, Period};
+use gua_render::quota::use_of;
 use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
@@ -177,6 +178,13 @@ impl Evaluation<'_> {
                 alert.long_idle(),
                 live.report.observed_at,
             ));
+        }
+        if wants(When::QuotaNear) || wants(When::QuotaOver) {
+            found.extend(live.quotas.iter().filter_map(|used| {
+                let standing = used.standing();
+                let when = quota_condition(&standing, alert.percent)?;
+                Some(quota(&standing, when, use_of(&standing)))
+            }));
         }
         if wants(When::Unhealthy) || wants(When::Lost) {
             found.extend(live.report.gpus.iter().flat_map(faults));

@@ -200,6 +200,7 @@ pub fn report(host: u32, at: Timestamp) -> LiveReport {
         },
         gpus: (0..GPUS).map(|index| gpu(host, index, at)).collect(),
         waiting: u32::from(host == 3),
+        quotas: Vec::new(),
         problems: Vec::new(),
     }
 }

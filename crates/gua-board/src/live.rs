@@ -16,7 +16,7 @@ use gua_board_store::HostId;
 use gua_board_store::ledger::{Form, MAX_CLOCK_LEAD, Observation};
 use gua_model::{GpuUuid, State};
 use gua_wire::LiveReport;
-use gua_wire::live::{LiveGpu, LiveValue};
+use gua_wire::live::{LiveGpu, LiveQuota, LiveValue};
 use gua_wire::snapshot::Snapshot;
 use gua_wire::stream::UtilFrame;
 use jiff::{SignedDuration, Timestamp};
@@ -59,6 +59,8 @@ pub struct HostLive {
     pub since: Arc<HashMap<GpuUuid, Since>>,
     /// When the first of the latest reports arrived in which no GPU was observed; `None` if the GPUs are observed.
     pub unobserved_since: Option<Timestamp>,
+    /// Use under the quotas of the host. It is for alerts only, so it is not part of the report, which members see.
+    pub quotas: Arc<[LiveQuota]>,
 }
 
 impl HostLive {
@@ -182,7 +184,7 @@ impl LiveState {
     }
 
     /// Takes in a report, unless a newer or better one of the same host is there.
-    pub fn apply(&self, host: &HostId, form: Form, report: LiveReport, received_at: Timestamp) {
+    pub fn apply(&self, host: &HostId, form: Form, mut report: LiveReport, received_at: Timestamp) {
         let mut inner = self.write();
         let inner = &mut *inner;
         let known = inner.hosts.get_mut(host);
@@ -195,6 +197,7 @@ impl LiveState {
         let revision = inner.revision;
         let since = Arc::new(since(known.as_deref(), &report));
         let unobserved_since = unobserved_since(known.as_deref(), &report, received_at);
+        let quotas: Arc<[LiveQuota]> = std::mem::take(&mut report.quotas).into();
         let report = Arc::new(report);
         let models = models(&mut inner.models, &report);
         let live = match known {
@@ -220,6 +223,7 @@ impl LiveState {
                 known.received_at = received_at;
                 known.since = since;
                 known.unobserved_since = unobserved_since;
+                known.quotas = quotas;
                 known
             }
             None => inner.hosts.entry(host.clone()).or_insert(HostLive {
@@ -233,6 +237,7 @@ impl LiveState {
                 models,
                 since,
                 unobserved_since,
+                quotas,
             }),
         };
         live.add_to_curves();

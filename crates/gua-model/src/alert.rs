@@ -87,9 +87,6 @@ impl When {
             (Sender::Daemon, When::Silent) => {
                 Some("only a board notices that the agent of a host sends nothing")
             }
-            (Sender::Board, When::QuotaNear | When::QuotaOver) => {
-                Some("quotas are counted on the hosts, and a board does not know them")
-            }
             (Sender::Board, When::Nudge) => Some("`gua nudge` asks on the host alone"),
             (Sender::Board, When::Free) => Some("`gua available --notify` sends it on the host"),
             _ => None,

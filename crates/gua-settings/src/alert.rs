@@ -423,12 +423,8 @@ mod tests {
                 "sends nothing; write by = \"board\"",
             ),
             (
-                &format!("{slack}by = \"board\"").replace("lost", "quota-over"),
-                "quota-over does not work with by = \"board\": quotas are counted on the hosts",
-            ),
-            (
                 &format!("{slack}by = \"board\"").replace("lost", "nudge"),
-                "asks on the host alone",
+                "nudge does not work with by = \"board\": `gua nudge` asks on the host alone",
             ),
             (
                 "when = [\"silent\"]\nto = \"write\"\nby = \"board\"",

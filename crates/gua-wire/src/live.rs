@@ -7,6 +7,7 @@
 
 mod build;
 mod from_snapshot;
+mod quota;
 
 use gua_model::pick::Obstacle;
 use gua_model::{FaultKind, GpuUuid, Missing, Reading, State};
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::{ErrorCode, ProcessType};
 
 pub use build::{GpuClaim, GpuKeep, LiveInputs};
+pub use quota::{LiveQuota, MOST_QUOTAS, QuotaTerm};
 
 /// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
 pub const ACCEPTS_HEADER: &str = "gua-accepts";
@@ -43,6 +45,9 @@ pub struct LiveReport {
     pub gpus: Vec<LiveGpu>,
     /// Number of requests that wait for a GPU of this host.
     pub waiting: u32,
+    /// Use under the host's quotas, for the alerts of the board. Absent if there are none; older agents never send it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<LiveQuota>,
     /// Failed calls to the driver, or why no GPU could be read.
     pub problems: Vec<String>,
 }
@@ -142,6 +147,7 @@ impl LiveReport {
             },
             gpus: Vec::new(),
             waiting: 0,
+            quotas: Vec::new(),
             problems: vec![problem.as_str().to_owned()],
         }
     }

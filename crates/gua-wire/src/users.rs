@@ -38,6 +38,14 @@ impl UserPolicy {
     }
 }
 
+/// Whether a name has the form of a pseudonym.
+#[must_use]
+pub fn is_pseudonym(name: &str) -> bool {
+    let is_digit = |letter: char| matches!(letter, '0'..='9' | 'a'..='f');
+    name.strip_prefix("user-")
+        .is_some_and(|digits| digits.len() == 16 && digits.chars().all(is_digit))
+}
+
 /// A site's secret key for pseudonyms. Its `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Salt(Vec<u8>);

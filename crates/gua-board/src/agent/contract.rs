@@ -6,6 +6,7 @@ use gua_model::GpuUuid;
 use gua_model::claim::MAX_REASON_LENGTH;
 use gua_wire::LiveReport;
 use gua_wire::enroll::{MAX_HOSTNAME_LENGTH, MAX_VERSION_LENGTH};
+use gua_wire::live::MAX_QUOTAS;
 use gua_wire::snapshot::{CollectionStatus, Snapshot, SnapshotGpu};
 use jiff::Timestamp;
 
@@ -54,6 +55,13 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
     check_count(report.gpus.len(), report.problems.len())?;
     for text in &report.problems {
         check_text("problems", text, MAX_TEXT_LENGTH)?;
+    }
+    require(
+        report.quotas.len() <= MAX_QUOTAS,
+        "the host has too many quotas",
+    )?;
+    for quota in &report.quotas {
+        check_text("who", quota.name().unwrap_or_default(), MAX_TEXT_LENGTH)?;
     }
     let mut uuids = HashSet::new();
     for gpu in &report.gpus {

@@ -540,3 +540,87 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
     assert!(!page.contains("holds 1 GPU"), "{page}");
     assert!(!page.contains("ada@example.com"), "{page}");
 }
+
+/// The report of a host on which a person has used so many of 10 hours a day.
+fn report_with_quota(at: Timestamp, hours: u64) -> Value {
+    json!({
+        "schemaVersion": "gua.live.v1", "observedAt": at,
+        "host": {"hostname": "lab1", "agentVersion": "1", "driverVersion": null},
+        "gpus": [held("GPU-a")], "waiting": 0, "problems": [],
+        "quotas": [{
+            "who": {"person": "ada"}, "measure": "held", "per": "day", "from": "2026-01-02T00:00:00Z", "to": "2026-01-03T00:00:00Z",
+            "used": hours * 3_600_000_000, "isComplete": true, "limit": 36_000_000_000u64,
+        }],
+    })
+}
+
+#[tokio::test]
+async fn quotas_that_are_nearly_and_completely_used_are_found() {
+    let quotas = alert(&[When::QuotaNear, When::QuotaOver], None);
+    for (hours, expected) in [
+        (7, None),
+        (8, Some("near")),
+        (10, Some("near")),
+        (11, Some("over")),
+    ] {
+        let mut stage = Stage::new().await;
+        let headers = [("authorization", stage.token.as_str())];
+        let report = report_with_quota(stage.board.app.now(), hours).to_string();
+        let answer = stage
+            .board
+            .call("POST /agent/v1/live", &headers, report)
+            .await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        let found = stage.find(&quotas);
+        let summary = expected.map(|word| format!("ada: {word} a limit on GPU use"));
+        assert_eq!(
+            found.first().map(|one| one.summary.clone()),
+            summary,
+            "{hours}"
+        );
+        for one in &found {
+            assert_eq!(one.person.as_deref(), Some("ada"));
+            assert_eq!(one.details, [format!("held {hours}.00 of 10.00 h per day")]);
+        }
+        // Neither members nor admins see it in the live state.
+        let cookie = stage.session(Role::Admin);
+        let live = "GET /api/v1/workspaces/default/live?since=0";
+        let live = stage.board.call(live, &[("cookie", &cookie)], "").await;
+        assert!(!live.body.to_string().contains("quota"), "{}", live.body);
+        // It is known after a restart, and forgotten with the next report.
+        let latest = stage.board.app.ledger.latest().unwrap();
+        let again = gua_board::live::LiveState::load(&latest);
+        let host = HostId(stage.host.clone());
+        assert_eq!(again.host(&host).unwrap().quotas.len(), 1);
+        stage.board.pass(1);
+        stage.push(json!([held("GPU-a")]), json!([])).await;
+        assert_eq!(stage.find(&quotas), []);
+    }
+}
+
+#[tokio::test]
+async fn only_those_who_see_names_can_copy_a_command_that_asks_the_holder() {
+    let stage = Stage::new().await;
+    let mut gpus = ["GPU-a", "GPU-b", "GPU-c", "GPU-d"].map(held);
+    for (gpu, owner) in
+        gpus.iter_mut()
+            .zip(["ada", "container:web", "user-0123456789abcdef", "$(id)"])
+    {
+        gpu["processes"][0]["owner"] = json!(owner);
+    }
+    stage.push(json!(gpus), json!([])).await;
+    for (role, expected) in [(Role::Member, 1), (Role::Viewer, 0)] {
+        let cookie = stage.session(role);
+        for path in [String::new(), format!("/hosts/{}/gpus/GPU-a", stage.host)] {
+            let line = format!("GET /w/default{path}");
+            let page = stage.board.call(&line, &[("cookie", &cookie)], "").await;
+            let page = page.body.as_str().unwrap();
+            assert_eq!(page.matches("gua nudge").count(), expected, "{page}");
+            assert_eq!(
+                page.matches("ssh lab1 gua nudge ada").count(),
+                expected,
+                "{page}"
+            );
+        }
+    }
+}

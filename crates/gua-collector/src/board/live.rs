@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gua_model::pick::{Criteria, LastUse, obstacle};
 use gua_model::{GpuUuid, Sample};
@@ -13,6 +14,7 @@ use gua_wire::snapshot::ErrorCode;
 use gua_wire::users::UserPolicy;
 use jiff::{SignedDuration, Timestamp};
 
+use super::quotas::QuotaReporter;
 use crate::VERSION;
 use crate::claims::{self, Names, Taken, deadline};
 use crate::location::file_at;
@@ -35,6 +37,8 @@ pub struct LiveReporter {
     pub history: PathBuf,
     pub hostname: String,
     pub users: UserPolicy,
+    /// Use under quotas; `None` leaves it out of the reports.
+    pub quotas: Option<Arc<QuotaReporter>>,
 }
 
 impl LiveReporter {
@@ -68,6 +72,8 @@ impl LiveReporter {
         };
         let mut report = self.build(sample, &criteria, &last_use, (&taken, &self.keeps(sample)));
         report.problems.extend(unread);
+        let quotas = self.quotas.as_ref();
+        report.quotas = quotas.map_or_else(Vec::new, |quotas| quotas.quotas(sample.at));
         report
     }
 

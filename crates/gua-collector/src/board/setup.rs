@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use super::cloud_file::LoadError;
 use super::{
     CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles,
-    LiveReporter, live, salt,
+    LiveReporter, QuotaReporter, live, salt,
 };
 use crate::VERSION;
 
@@ -150,12 +150,14 @@ pub fn named(enrolled: &Enrolled) -> String {
 }
 
 /// Builds live reports by the settings, with the history at a path.
-pub fn live_reporter(settings: &Settings, history: &Path) -> Result<LiveReporter, Failure> {
+pub fn live_reporter(loaded: &Loaded, history: &Path) -> Result<LiveReporter, Failure> {
+    let users = users(&loaded.settings)?;
     Ok(LiveReporter {
-        settings: settings.clone(),
+        settings: loaded.settings.clone(),
         history: history.to_owned(),
         hostname: host::name(),
-        users: users(settings)?,
+        quotas: Some(Arc::new(QuotaReporter::new(loaded, history, &users))),
+        users,
     })
 }
 

@@ -71,7 +71,7 @@ impl Link {
         Ok(Some(Self {
             enrolled: setup::enrolled(loaded)?,
             enrolment: setup::enrolment(loaded),
-            live: setup::live_reporter(settings, &settings.history.db.value)?,
+            live: setup::live_reporter(loaded, &settings.history.db.value)?,
             archive_days: has_archive.then_some(settings.cloud.archive_days.value),
         }))
     }

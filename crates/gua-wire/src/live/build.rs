@@ -63,7 +63,7 @@ pub struct LiveInputs<'a> {
 }
 
 impl LiveInputs<'_> {
-    /// Builds the report.
+    /// Builds the report. It has no quotas; the caller adds them.
     #[must_use]
     pub fn build(&self) -> LiveReport {
         let sample = self.sample;
@@ -91,6 +91,7 @@ impl LiveInputs<'_> {
             },
             gpus: gpus.collect(),
             waiting: self.waiting,
+            quotas: Vec::new(),
             problems: sample.problems.iter().map(ToString::to_string).collect(),
         }
     }

@@ -29,6 +29,7 @@ impl LiveReport {
             },
             gpus: gpus.filter_map(|sent| convert(sent, is_partial)).collect(),
             waiting: 0,
+            quotas: Vec::new(),
             problems: snapshot.errors.clone(),
         }
     }

@@ -1,8 +1,11 @@
 use std::collections::{HashMap, HashSet};
 
 use gua_model::pick::{Criteria, LastUse};
+use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject, Term, Who};
 use gua_model::sample::MemoryRepairs;
 use gua_model::{Bytes, Driver, FaultKind, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
+
+use jiff::tz::TimeZone;
 
 use super::*;
 use crate::snapshot::Snapshot;
@@ -181,4 +184,72 @@ fn a_report_of_an_agent_that_knows_no_keeps_is_accepted() {
     gpu.keeps = vec![GpuKeep::new(&users, "ada", Timestamp::UNIX_EPOCH, "x")];
     let new = serde_json::to_string(&gpu).unwrap();
     assert_eq!(serde_json::from_str::<LiveGpu>(&new).unwrap(), gpu);
+}
+
+/// A standing under a limit of 10 hours.
+fn standing(who: Who, used: u64, per: Term) -> Standing {
+    let now = "2026-11-18T12:00:00Z".parse().unwrap();
+    let limit = Limit {
+        subject: match &who {
+            Who::Person(name) => Subject::User(name.clone()),
+            Who::Group(name) => Subject::Group(name.clone()),
+            Who::Everyone => Subject::Everyone,
+        },
+        sharing: match who {
+            Who::Person(_) => Sharing::Each,
+            Who::Group(_) | Who::Everyone => Sharing::Together,
+        },
+        measure: Measure::IdleHeld,
+        per,
+        most: 36_000_000_000,
+    };
+    Standing {
+        who,
+        limit,
+        period: per.period(now, &TimeZone::UTC),
+        at_least: used,
+        used: Some(used),
+        forecast: Err(NoForecast::TooEarly),
+        reached: None,
+    }
+}
+
+#[test]
+fn a_quota_is_the_same_on_the_board_as_on_the_host() {
+    let day = std::time::Duration::from_secs(86_400);
+    for per in [Term::Day, Term::Week, Term::Month, Term::Rolling(day)] {
+        for who in [
+            Who::Person("ada".to_owned()),
+            Who::Group("students".to_owned()),
+            Who::Everyone,
+        ] {
+            let sent = standing(who, 7, per);
+            let quota = LiveQuota::new(&UserPolicy::Plain, &sent).unwrap();
+            let json = serde_json::to_string(&quota).unwrap();
+            let read: LiveQuota = serde_json::from_str(&json).unwrap();
+            assert_eq!(read.standing(), sent);
+        }
+    }
+}
+
+#[test]
+fn names_in_quotas_follow_the_setting_and_unused_quotas_are_left_out() {
+    let salt = Salt::new(b"0123456789abcdef").unwrap();
+    let name = |users: &UserPolicy, who: Who| {
+        let quota = LiveQuota::new(users, &standing(who, 7, Term::Day))?;
+        Some(quota.name().unwrap_or("everyone").to_owned())
+    };
+    let named = |name: &str| [Who::Person(name.to_owned()), Who::Group(name.to_owned())];
+    let hash = UserPolicy::Hash(salt.clone());
+    for who in named("ada") {
+        assert_eq!(
+            name(&UserPolicy::Plain, who.clone()),
+            Some("ada".to_owned())
+        );
+        assert_eq!(name(&hash, who.clone()), Some(salt.pseudonym("ada")));
+        assert_eq!(name(&UserPolicy::Omit, who), None);
+    }
+    assert!(name(&UserPolicy::Omit, Who::Everyone).is_some());
+    let unused = standing(Who::Everyone, 0, Term::Day);
+    assert_eq!(LiveQuota::new(&UserPolicy::Plain, &unused), None);
 }

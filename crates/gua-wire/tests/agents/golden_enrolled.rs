@@ -148,6 +148,15 @@ fn a_live_report_has_every_field_of_its_golden_file() {
     assert!(report.gpus[0].is_free() && !report.gpus[1].counts());
 }
 
+/// The release that added quotas sends them in reports that have them.
+#[test]
+fn a_live_report_with_quotas_has_every_field_of_its_golden_file() {
+    let text = golden("live-quotas.json");
+    let report: LiveReport = serde_json::from_slice(&text).unwrap();
+    assert_eq!(report.body().as_bytes(), text.trim_ascii_end());
+    assert_eq!(report.quotas.len(), 3);
+}
+
 /// Names of all fields of a golden file, at any depth.
 fn fields(value: &Json, names: &mut BTreeSet<String>) {
     match value {
@@ -169,6 +178,7 @@ fn the_documented_fields_are_exactly_those_that_leave_a_host() {
         "snapshot-1.4.json",
         "heartbeat.json",
         "live.json",
+        "live-quotas.json",
         "stream.json",
     ] {
         fields(&serde_json::from_slice(&golden(name)).unwrap(), &mut sent);

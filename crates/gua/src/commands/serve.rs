@@ -214,6 +214,7 @@ impl ThisHost {
                 history: context.history(),
                 hostname: host::name(),
                 users: UserPolicy::Plain,
+                quotas: None,
             },
             reader: Mutex::new(context.reader()),
             latest: Mutex::new(None),

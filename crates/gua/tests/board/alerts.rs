@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gua_probe::clock;
+use gua_test::recorded::record;
 use gua_test::webhook::{Behaviour, Webhook};
 use gua_test::{Sleeper, schema, send, wait_for, wait_until};
 use jiff::SignedDuration;
@@ -10,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::served::{Served, answer};
-use crate::host;
+use crate::{TWO_GPUS, host};
 
 /// A host without a machine: its reports are written here.
 struct Reporter<'a> {
@@ -245,7 +246,7 @@ fn a_board_refuses_alerts_that_it_cannot_send() {
     let home = crate::without_driver();
     let url = gua_test::write_private(&home.path("url"), &webhook.url());
     for (lines, expected) in [
-        ("when = [\"quota-over\"]", "quotas are counted on the hosts"),
+        ("when = [\"nudge\"]", "asks on the host alone"),
         ("when = [\"free\"]", "sends it on the host"),
     ] {
         let url = url.display();
@@ -320,4 +321,49 @@ fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
         assert_eq!(keep["why"], Value::Null, "{users}");
         assert_eq!(keep["owner"], live[0]["gpus"][0]["processes"][0]["owner"]);
     }
+}
+
+#[test]
+fn a_board_reports_quotas_from_what_the_daemon_of_a_host_has_counted() {
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let board = alerting(
+        &webhook,
+        &["when = [\"quota-near\", \"quota-over\"]\npercent = 60"],
+    );
+    let host = board.enrol(host(TWO_GPUS), "lab1");
+    let from = clock::now() - SignedDuration::from_hours(2);
+    // ada holds 2 hours and bob 1 hour of a limit of 1.5 hours each.
+    record(&host.path(".gua/gua.db"), from, 120, |minute| {
+        let bob: &[&str] = if minute < 60 { &["bob"] } else { &[] };
+        vec![(90, &["ada"]), (90, bob)]
+    });
+    host.fine("quota set --everyone --held 90m --per 5d");
+    let mut daemon = host.foreground("daemon --foreground --append --cloud --interval 100ms");
+    wait_until("both conditions are sent", || webhook.requests().len() >= 2);
+    daemon.stop();
+    assert_eq!(conditions(&webhook), ["quota-near", "quota-over"]);
+    let requests = webhook.requests().into_iter();
+    let texts = requests.map(|request| request.text().to_owned());
+    let texts = texts.collect::<String>();
+    assert!(texts.contains("lab1: ada: over a limit"), "{texts}");
+    assert!(texts.contains("lab1: bob: near a limit"), "{texts}");
+    assert!(texts.contains("of 1.50 h per 5 d"), "{texts}");
+    // Members see the live state of the hosts, but not the use of others.
+    let live = board.live();
+    assert_eq!(live[0]["host"]["hostname"], json!(gua_probe::host::name()));
+    assert_eq!(live[0].get("quotas"), None, "{live}");
+    // The Servers page shows the alert itself, too.
+    let bearer = board.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let path = "GET /api/v1/workspaces/default/alerts/configured";
+    let (status, list) = board.request(path, &headers, b"");
+    assert_eq!((status, &list["items"][0]["problem"]), (200, &Value::Null));
+    std::fs::remove_file(board.home().path("url")).unwrap();
+    let (_, list) = board.request(path, &headers, b"");
+    let problem = list["items"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("url"), "{list}");
+    let (_, page) = answer(&board.url, "GET /w/default/servers", &headers, b"");
+    assert!(page.contains("quota-near, quota-over"), "{page}");
+    assert!(page.contains("small class=\"bad\""), "{page}");
+    assert!(!page.contains(&webhook.url()), "{page}");
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use gua_test::TestHost;
 
-use super::host;
+use super::{Jobs as _, host};
 
 const BEGIN: i64 = 1_780_002_000;
 const INTERVAL: Duration = Duration::from_secs(30);

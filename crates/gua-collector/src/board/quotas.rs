@@ -1,0 +1,105 @@
+//! Use under the quotas of this host in live reports, from which a board sends alerts.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use gua_model::chain::chain;
+use gua_model::quota::Standing;
+use gua_probe::clock;
+use gua_settings::Loaded;
+use gua_wire::live::{LiveQuota, MOST_QUOTAS};
+use gua_wire::users::UserPolicy;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tracing::warn;
+
+use crate::failure_log::FailureLog;
+use crate::quota::Accounts;
+
+/// Minimum time between two reads of the use, as for the alerts of the daemon.
+const READ_PERIOD: Duration = Duration::from_secs(300);
+
+/// Reads the use under quotas. Only the thread of a push calls it, so that it never delays a tick.
+#[derive(Debug)]
+pub struct QuotaReporter {
+    history: PathBuf,
+    users: UserPolicy,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    loaded: Loaded,
+    next_read: Duration,
+    quotas: Vec<LiveQuota>,
+    failures: FailureLog,
+}
+
+impl QuotaReporter {
+    /// Reports the use in a history.
+    #[must_use]
+    pub fn new(loaded: &Loaded, history: &Path, users: &UserPolicy) -> Self {
+        Self {
+            history: history.to_owned(),
+            users: users.clone(),
+            state: Mutex::new(State {
+                loaded: loaded.clone(),
+                next_read: Duration::ZERO,
+                quotas: Vec::new(),
+                failures: FailureLog::default(),
+            }),
+        }
+    }
+
+    /// Returns the newest use. It is read again after [`READ_PERIOD`], together with the quotas themselves.
+    pub(super) fn quotas(&self, now: Timestamp) -> Vec<LiveQuota> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let monotonic = clock::monotonic();
+        if monotonic >= state.next_read {
+            state.next_read = monotonic.saturating_add(READ_PERIOD);
+            self.read(&mut state, now);
+        }
+        state.quotas.clone()
+    }
+
+    fn read(&self, state: &mut State, now: Timestamp) {
+        let loaded = Loaded::from(&state.loaded.inputs, &[]);
+        // With mistakes, the previous settings stay in force, as for the loop.
+        if loaded.checked().is_ok() {
+            state.loaded = loaded;
+        }
+        let accounts = Accounts::of::<Box<dyn std::error::Error>>(
+            &state.loaded,
+            |_| self.history.clone(),
+            &TimeZone::system(),
+            now,
+        );
+        match accounts {
+            Ok(accounts) => {
+                state.quotas = self.report(accounts.standings);
+                state.failures.end();
+            }
+            Err(error) => {
+                state.quotas.clear();
+                let error = chain(error.as_ref());
+                if state.failures.is_new(&error) {
+                    warn!(error, "cannot read the quota usage for the board");
+                }
+            }
+        }
+    }
+
+    /// Returns what may leave the host, with the largest shares of their limits if there are too many.
+    fn report(&self, mut standings: Vec<Standing>) -> Vec<LiveQuota> {
+        let share = |one: &Standing| {
+            let limit = u128::from(one.limit.most.max(1));
+            u128::from(one.at_least) * 1_000_000 / limit
+        };
+        standings.sort_by_cached_key(|one| Reverse(share(one)));
+        let quotas = standings.iter();
+        let quotas = quotas.filter_map(|standing| LiveQuota::new(&self.users, standing));
+        quotas.take(MOST_QUOTAS).collect()
+    }
+}
