@@ -9,7 +9,8 @@ use axum::http::HeaderName;
 use gua_board_store::ledger::Observation;
 use gua_board_store::registry::{Account, Actor, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
-use gua_render::alert::AlertHistoryDocument;
+use gua_render::alert::{AlertHistoryDocument, AlertsDocument};
+use gua_render::metrics::Cost;
 use gua_wire::Pin;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Semaphore, watch};
@@ -30,6 +31,12 @@ use crate::token_cache::TokenCache;
 
 /// Reads the messages of the board's alerts, the latest first. The error is a sentence. Blocks.
 pub type AlertLog = Arc<dyn Fn() -> Result<AlertHistoryDocument, String> + Send + Sync>;
+
+/// Reads the alerts of the board from its configuration. The error is a sentence. Blocks.
+pub type AlertList = Arc<dyn Fn() -> Result<AlertsDocument, String> + Send + Sync>;
+
+/// Reads the CPU time and the memory of this process, if the kernel reports them.
+pub(crate) type OwnCost = fn() -> Option<Cost>;
 
 /// Source of the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -68,6 +75,8 @@ pub struct AppOptions {
     pub local: Option<Local>,
     /// Messages of the board's alerts.
     pub alert_log: Option<AlertLog>,
+    pub alert_list: Option<AlertList>,
+    pub own_cost: fn() -> Option<Cost>,
 }
 
 impl AppOptions {
@@ -92,6 +101,8 @@ impl AppOptions {
             guest: None,
             local: None,
             alert_log: None,
+            alert_list: None,
+            own_cost: || None,
         }
     }
 }

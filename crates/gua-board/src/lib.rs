@@ -47,6 +47,6 @@ pub mod set_up;
 pub mod tls;
 mod token_cache;
 
-pub use app::{AlertLog, App, AppOptions, Clock};
+pub use app::{AlertList, AlertLog, App, AppOptions, Clock};
 pub use error::Problem;
 pub use request::Proxies;

@@ -1,21 +1,26 @@
 //! Metrics of the board: its own counters, and gauges of the fleet.
 //!
-//! The fleet is shown as totals, because a board may have 12,500 hosts: GPUs by state, and hosts by freshness. `/metrics?hosts`
-//! adds GPUs by state for each host of the caller's workspaces, for boards that are small enough.
+//! The fleet is shown as totals, because a board may have 12,500 hosts: GPUs by state and fault, and hosts by freshness.
+//! They are gauges of the present: time and energy are counted by the hosts, which know every tick. `/metrics?hosts` adds GPUs by
+//! state for each host of the caller's workspaces, for boards that are small enough.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gua_board_store::HostId;
 use gua_board_store::registry::Host;
-use gua_model::State;
+use gua_model::idle::is_idle_now;
 use gua_model::unit::float;
+use gua_model::{FaultKind, State};
 use gua_render::metrics::{Family, Form, Labels, Page};
+use gua_wire::live::LiveValue;
+use gua_wire::snapshot::ProcessType;
 use jiff::Timestamp;
 
-use crate::live::LiveState;
+use crate::app::OwnCost;
+use crate::live::{HostLive, LiveState};
 
 /// Counters of one server.
 #[derive(Debug, Default)]
@@ -67,6 +72,36 @@ const GPUS: Family = Family::gauge(
     None,
     "GPUs by state; those of stale hosts are unobserved.",
 );
+const FAULTS: Family = Family::gauge(
+    "gua_board_faulty_gpus",
+    None,
+    "GPUs and MIG instances by fault; one with two faults counts under both.",
+);
+const HOLDERS: Family = Family::gauge(
+    "gua_board_holders",
+    None,
+    "Names of people, containers and pods whose programs are on a GPU; one on several hosts counts once.",
+);
+const IDLE_TIME: Family = Family::gauge(
+    "gua_board_idle_held_seconds",
+    Some("seconds"),
+    "Sum of the times for which the GPUs that are idle-held now have been idle-held.",
+);
+const POWER: Family = Family::gauge(
+    "gua_board_power_watts",
+    Some("watts"),
+    "Power of all GPUs whose power is known.",
+);
+const PROCESSOR: Family = Family::counter(
+    "gua_board_cpu_seconds",
+    Some("seconds"),
+    "CPU time used by the board.",
+);
+const RESIDENT: Family = Family::gauge(
+    "gua_board_resident_memory_bytes",
+    Some("bytes"),
+    "Resident memory of the board.",
+);
 const HOST_GPUS: Family = Family::gauge("gua_board_host_gpus", None, "GPUs of a host by state.");
 
 impl Metrics {
@@ -91,6 +126,7 @@ impl Metrics {
         &self,
         live: &LiveState,
         now: Timestamp,
+        own_cost: OwnCost,
         (form, hosts): (Form, &[Host]),
     ) -> String {
         let mut page = Page::new(form);
@@ -110,6 +146,10 @@ impl Metrics {
         page.one(&FRAMES, Some(load(&self.frames)));
         let streams = self.streams.load(Ordering::Relaxed).max(0).unsigned_abs();
         page.one(&STREAMS, Some(float(streams)));
+        let cost = own_cost();
+        let processor = cost.as_ref().map(|cost| cost.processor.as_secs_f64());
+        page.one(&PROCESSOR, processor);
+        page.one(&RESIDENT, cost.map(|cost| float(cost.memory.0)));
         fleet(&mut page, live, now, hosts);
         page.finish()
     }
@@ -118,13 +158,50 @@ impl Metrics {
 /// Counts of GPUs by [`State`], in its order.
 type Counts = [u64; State::ALL.len()];
 
+/// Sums over the GPUs of all hosts that are not stale.
+#[derive(Default)]
+struct Present {
+    /// By [`FaultKind`], in its order.
+    faults: [u64; FaultKind::ALL.len()],
+    idle_seconds: f64,
+    milliwatts: u64,
+}
+
+impl Present {
+    fn add(&mut self, host: &HostLive, now: Timestamp) {
+        for gpu in &host.report.gpus {
+            for (count, kind) in self.faults.iter_mut().zip(FaultKind::ALL) {
+                *count += u64::from(gpu.health.contains(&kind));
+            }
+            // An instance uses the power of its GPU.
+            if let (None, LiveValue::Known(power)) = (&gpu.instance, gpu.power_milliwatts) {
+                self.milliwatts = self.milliwatts.saturating_add(power);
+            }
+            if gpu.counts() && is_idle_now(gpu.state) {
+                let since = host.since.get(&gpu.uuid).map_or(now, |since| since.at);
+                self.idle_seconds += now.duration_since(since).as_secs_f64().max(0.0);
+            }
+        }
+    }
+}
+
+/// Returns the owners of the compute processes of a host.
+fn holders(host: &HostLive) -> impl Iterator<Item = &str> {
+    let processes = host.report.gpus.iter().flat_map(|gpu| &gpu.processes);
+    let compute = processes.filter(|process| process.kind == ProcessType::Compute);
+    compute.filter_map(|process| process.owner.as_deref())
+}
+
 fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
     let (mut fresh, mut stale) = (0, 0);
     let mut all = Counts::default();
+    let mut present = Present::default();
+    let mut holder_count = 0;
     // Counts of the listed hosts; `None` for a host without a known state.
     let ids = listed.iter().map(|host| (&host.id, None));
     let mut counts_of: HashMap<&HostId, Option<Counts>> = ids.collect();
     live.with_all(|known| {
+        let mut names: HashSet<&str> = HashSet::new();
         for (id, host) in known {
             let is_stale = host.is_stale(now);
             *(if is_stale { &mut stale } else { &mut fresh }) += 1;
@@ -140,10 +217,15 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
             for (sum, count) in all.iter_mut().zip(own) {
                 *sum += count;
             }
+            if !is_stale {
+                present.add(host, now);
+                names.extend(holders(host));
+            }
             if let Some(counts) = counts_of.get_mut(id) {
                 *counts = Some(own);
             }
         }
+        holder_count = names.len() as u64;
     });
     page.family(&HOSTS, |samples| {
         for (name, count) in [("fresh", fresh), ("stale", stale)] {
@@ -155,6 +237,14 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
             samples.add(&Labels::new(&[("state", state.as_str())]), float(count));
         }
     });
+    page.family(&FAULTS, |samples| {
+        for (kind, count) in FaultKind::ALL.iter().zip(present.faults) {
+            samples.add(&Labels::new(&[("fault", kind.as_str())]), float(count));
+        }
+    });
+    page.one(&HOLDERS, Some(float(holder_count)));
+    page.one(&IDLE_TIME, Some(present.idle_seconds));
+    page.one(&POWER, Some(float(present.milliwatts) / 1000.0));
     page.family(&HOST_GPUS, |samples| {
         for host in listed {
             let Some(Some(counts)) = counts_of.get(&host.id) else {

@@ -35,7 +35,9 @@ pub(crate) fn metrics(call: &Call) -> Answer {
             hosts.extend(app.registry.hosts(Some(workspace))?);
         }
     }
-    let text = app.metrics.text(&app.live, app.now(), (form, &hosts));
+    let text = app
+        .metrics
+        .text(&app.live, app.now(), app.options.own_cost, (form, &hosts));
     let content_type = [(header::CONTENT_TYPE, form.content_type())];
     Ok((StatusCode::OK, content_type, text).into_response())
 }

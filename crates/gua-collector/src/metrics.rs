@@ -21,6 +21,7 @@ use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use jiff::Timestamp;
 
+pub use self::publisher::own_cost;
 use self::publisher::{Event, Numbered, Publisher};
 use crate::observer::Options;
 use crate::sink::{Progress, Sink, SinkError};

@@ -7,7 +7,7 @@ use gua_board::live::LiveState;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::{HostClaim, Role, Scope};
 use gua_board_store::{HostId, Kind, Secret};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Board;
 use crate::pages::{HTML, text};
@@ -290,6 +290,66 @@ async fn metrics_show_the_fleet_as_totals_and_each_host_only_when_asked() {
     series.sort_unstable();
     series.dedup();
     assert_eq!(series.len(), all, "a series is written twice");
+}
+
+#[tokio::test]
+async fn metrics_sum_the_present_and_every_family_is_documented() {
+    let board = Board::start();
+    let workspace = board.workspace();
+    let (_, token) = board.enrol(&workspace, "lab1").await;
+    let cookie = board.session_of(Role::Owner);
+    let headers = [("authorization", token.as_str())];
+    let gpu = |uuid: &str| {
+        json!({
+            "uuid": uuid, "index": 0, "name": "A100", "instance": null, "state": "idle-held", "obstacle": "held",
+            "utilPercent": 0, "memoryUsedBytes": 9, "memoryTotalBytes": 90, "temperatureCelsius": 40, "powerMilliwatts": 50500,
+            "health": ["hot", "remap-pending"], "claim": null,
+            "processes": [{"pid": 7, "owner": "ada", "name": "python", "type": "compute", "memoryBytes": 8}],
+        })
+    };
+    let report = json!({
+        "schemaVersion": "gua.live.v1", "observedAt": board.app.now(), "waiting": 0, "problems": [],
+        "host": {"hostname": "lab1", "agentVersion": "1", "driverVersion": null}, "gpus": [gpu("GPU-a"), gpu("GPU-b")],
+    });
+    let answer = board
+        .call("POST /agent/v1/live", &headers, report.to_string())
+        .await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    let page = async |board: &Board| {
+        let answer = board
+            .call("GET /metrics?hosts", &[("cookie", &cookie)], "")
+            .await;
+        answer.body.as_str().unwrap().to_owned()
+    };
+    board.pass(60);
+    let text = page(&board).await;
+    for sample in [
+        "gua_board_faulty_gpus{fault=\"hot\"} 2",
+        "gua_board_faulty_gpus{fault=\"lost\"} 0",
+        "gua_board_holders 1",
+        "gua_board_idle_held_seconds 120",
+        "gua_board_power_watts 101",
+    ] {
+        assert!(text.contains(&format!("\n{sample}\n")), "{sample}: {text}");
+    }
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families: Vec<&str> = families.filter_map(|line| line.split(' ').next()).collect();
+    assert!(families.len() > 12, "{families:?}");
+    for family in families {
+        assert!(docs.contains(&format!("| `{family}` |")), "{family}");
+    }
+    // Nobody knows what the GPUs of a stale host do now.
+    board.pass(7200);
+    let text = page(&board).await;
+    for sample in [
+        "gua_board_faulty_gpus{fault=\"hot\"} 0",
+        "gua_board_holders 0",
+        "gua_board_idle_held_seconds 0",
+    ] {
+        assert!(text.contains(&format!("\n{sample}\n")), "{sample}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -253,7 +253,9 @@ impl Accounting {
     }
 }
 
-fn own_cost() -> Option<Cost> {
+/// Returns the cost of this process.
+#[must_use]
+pub fn own_cost() -> Option<Cost> {
     Some(Cost {
         processor: clock::processor_time(),
         memory: cost::resident_memory(std::process::id())?,

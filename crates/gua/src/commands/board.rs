@@ -17,7 +17,7 @@ use gua_board::oidc::{FetchError, OidcOptions};
 use gua_board::run::Board;
 use gua_board::set_up::{KeyRequest, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
-use gua_board::{AlertLog, App, AppOptions, Proxies};
+use gua_board::{AlertList, AlertLog, App, AppOptions, Proxies};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SecretHash, SqliteStore, StoreError};
@@ -26,7 +26,7 @@ use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::service::web::WebServer;
 use gua_model::alert::{Alert, Sender};
 use gua_probe::host;
-use gua_settings::Inputs;
+use gua_settings::{Inputs, Loaded};
 use gua_wire::Pin;
 use gua_wire::server_url::Unencrypted;
 use jiff::SignedDuration;
@@ -244,6 +244,8 @@ fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
         user_header: sign_on.user_header.clone(),
         new_account_role: sign_on.new_accounts,
         alert_log: Some(alert_log(&directory)),
+        alert_list: Some(alert_list(context, &directory)),
+        own_cost: gua_collector::metrics::own_cost,
         ..AppOptions::new(store, Arc::new(clock::now), public_url.clone())
     };
     let started = || {
@@ -280,6 +282,17 @@ fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
 fn alert_log(directory: &Path) -> AlertLog {
     let sender = SenderState::board(directory);
     Arc::new(move || alert::history(&sender, SHOWN_ALERTS))
+}
+
+/// Reads the alerts of the configuration as it is now; the board uses it after a reload.
+fn alert_list(context: &Context, directory: &Path) -> AlertList {
+    let sender = SenderState::board(directory);
+    let (inputs, flags) = (context.loaded.inputs.clone(), context.flags.clone());
+    Arc::new(move || {
+        let loaded = Loaded::from(&inputs, &flags);
+        loaded.checked().map_err(|failure| failure.message)?;
+        Ok(alert::listed(&loaded, &sender))
+    })
 }
 
 /// Raises the soft limit of open files to the hard limit: every agent with a stream has a connection, and many systems start

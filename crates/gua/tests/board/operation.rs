@@ -1,9 +1,11 @@
 //! The operation of a real board: its log, its health and its backups.
 
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Command;
 
-use gua_test::wait_for;
+use gua_test::{not_tested, wait_for};
 
 use super::served::{Served, answer};
 use crate::{TWO_GPUS, host};
@@ -83,4 +85,38 @@ fn a_backup_of_a_running_board_is_a_board() {
     let enrolment = agent.read(".gua/cloud.json").replace(&board.url, &url);
     agent.write(".gua/cloud.json", enrolment);
     agent.fine("sync-once");
+}
+
+#[test]
+fn promtool_accepts_the_metrics_of_a_board() {
+    let board = Served::start();
+    let host = board.enrol(host(TWO_GPUS), "lab1");
+    host.fine("sync-once");
+    let bearer = board.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let (status, text) = answer(&board.url, "GET /metrics?hosts", &headers, b"");
+    assert_eq!(status, 200, "{text}");
+    for family in [
+        "gua_board_cpu_seconds_total",
+        "gua_board_resident_memory_bytes",
+    ] {
+        let sample = text.lines().find(|line| line.starts_with(family));
+        let value: f64 = sample.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(value > 0.0, "{text}");
+    }
+    let file = board.home().write("page.prom", &text);
+    let mut check = Command::new("promtool");
+    check
+        .args(["check", "metrics"])
+        .stdin(File::open(file).unwrap());
+    match check.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            not_tested("no Debian package prometheus", "promtool");
+        }
+        output => {
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && said.is_empty(), "{said}\n{text}");
+        }
+    }
 }
