@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Problem;
 
-pub(crate) use alerts::{AlertEntry, alerts};
+pub(crate) use alerts::{AlertEntry, ConfiguredAlert, alerts, configured_alerts};
 pub(crate) use hosts::{
     HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
     detail, end_maintenance, find_availability, host, hosts, live, page_of_hosts, rename_host,

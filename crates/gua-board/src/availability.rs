@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_board_store::HostId;
+use gua_board_store::ledger::Form;
 use gua_board_store::registry::{Host, Maintenance};
 use gua_model::state::RollUp;
 use gua_model::{FaultKind, State};
@@ -104,6 +105,9 @@ pub struct Row {
     /// Why people must not use the host now.
     pub maintenance: Option<Maintenance>,
     pub received_at: Timestamp,
+    /// Form of the host's reports.
+    #[serde(skip)]
+    pub form: Form,
     pub since: Option<Since>,
     /// Utilisation of the last hour in equal parts, in percent; `null` for an unobserved part.
     pub curve: Vec<Option<u8>>,
@@ -128,6 +132,7 @@ impl Row {
             is_stale,
             maintenance: host.maintenance(now).cloned(),
             received_at: live.received_at,
+            form: live.form,
             since: live.since.get(&gpu.uuid).copied(),
             curve: curve.map_or_else(Vec::new, |curve| curve.points(CURVE_POINTS, second)),
             day: day.map_or_else(Vec::new, |day| day.cells(second).collect()),

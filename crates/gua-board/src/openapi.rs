@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::access::Access;
 use crate::api::{
-    AddKey, AddToken, AlertEntry, Before, ChangeSettings, Credentials, HostDetail, HostDocument,
-    Invitation, Join, List, Me, NameCode, NewPassword, Paged, Person, Rename, Replace, Reset,
-    RoleBody, Search, SetGroups, SetMaintenance, SettingsDocument, Since, WithSecret,
+    AddKey, AddToken, AlertEntry, Before, ChangeSettings, ConfiguredAlert, Credentials, HostDetail,
+    HostDocument, Invitation, Join, List, Me, NameCode, NewPassword, Paged, Person, Rename,
+    Replace, Reset, RoleBody, Search, SetGroups, SetMaintenance, SettingsDocument, Since,
+    WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::call::Call;
@@ -90,6 +91,7 @@ const OPERATIONS: &[Operation] = operations! {
     GET "/settings" "Settings of the workspace, and facts about the board" => 200 SettingsDocument;
     PUT "/settings" "Replace the settings of the workspace", body ChangeSettings => 204;
     GET "/audit" "Audit log, newest first" query Before => 200 List<AuditEntry>;
+    GET "/alerts/configured" "Configured alerts of the board, and why their messages cannot be sent" => 200 List<ConfiguredAlert>;
     GET "/alerts" "Messages of the board's alerts about hosts of the workspace, newest first" => 200 List<AlertEntry>;
 };
 

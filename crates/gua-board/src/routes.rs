@@ -167,6 +167,7 @@ pub const ROUTES: &[Route] = routes! {
     GET "/api/v1/workspaces/{workspace}/settings" ADMIN => blocking api::settings;
     PUT "/api/v1/workspaces/{workspace}/settings" ADMIN => blocking api::set_settings;
     GET "/api/v1/workspaces/{workspace}/audit" ADMIN => blocking api::audit_log;
+    GET "/api/v1/workspaces/{workspace}/alerts/configured" ADMIN => blocking api::configured_alerts;
     GET "/api/v1/workspaces/{workspace}/alerts" ADMIN => blocking api::alerts;
 };
 

@@ -1,9 +1,9 @@
-//! Messages of the board's alerts about the hosts of a workspace.
+//! The alerts of the board, and their messages about the hosts of a workspace.
 
 use std::collections::HashSet;
 
 use axum::Json;
-use gua_render::alert::{AlertHistoryDocument, DeliveryRow};
+use gua_render::alert::{AlertHistoryDocument, AlertRow, DeliveryRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,6 +12,49 @@ use tracing::warn;
 use super::{List, PAGE_ITEMS};
 use crate::call::Call;
 use crate::error::Problem;
+
+/// An alert in the configuration of the board. It applies to the hosts of all workspaces.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConfiguredAlert {
+    pub(crate) name: String,
+    /// The conditions, with commas between them.
+    pub(crate) when: String,
+    /// Kind of the destination.
+    pub(crate) to: &'static str,
+    /// Minimum length of idle time, gaps and silence; `null` for the defaults.
+    pub(crate) longer_than: Option<String>,
+    pub(crate) cool_down: String,
+    /// Time of the day in which nothing is sent.
+    pub(crate) quiet: Option<String>,
+    /// Why its messages cannot be sent.
+    pub(crate) problem: Option<String>,
+}
+
+/// The alerts in the configuration.
+pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert>>, Problem> {
+    let Some(list) = &call.app.options.alert_list else {
+        return Ok(Json(List { items: Vec::new() }));
+    };
+    let alerts = list().map_err(|error| {
+        warn!(error, "cannot read the configured alerts");
+        Problem::NoHistory(
+            "the configuration of the board has a mistake; its log says which".to_owned(),
+        )
+    })?;
+    let entry = |row: AlertRow| ConfiguredAlert {
+        name: row.name,
+        when: row.when,
+        to: row.to,
+        longer_than: row.longer_than,
+        cool_down: row.cool_down,
+        quiet: row.quiet,
+        problem: row.problem,
+    };
+    Ok(Json(List {
+        items: alerts.alerts.into_iter().map(entry).collect(),
+    }))
+}
 
 /// A message of an alert, and what became of it.
 #[derive(Serialize, JsonSchema)]

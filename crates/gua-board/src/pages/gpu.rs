@@ -1,12 +1,16 @@
 //! One GPU as a row of a table: the same on every page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use gua_board_store::HostId;
+use gua_board_store::ledger::Form;
 use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
 use gua_model::{Bytes, Missing, State};
 use gua_wire::live::{GpuKeep, LiveGpu, LiveValue};
+use gua_wire::snapshot::ProcessType;
+use gua_wire::users::is_pseudonym;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -37,7 +41,7 @@ impl Table<'_> {
         let view = self.view;
         let columns = Columns {
             has_holder: rows.iter().any(|row| is_used(&row.gpu)),
-            has_command: rows.iter().any(|row| row.group == Group::Free),
+            has_command: rows.iter().any(|row| !self.commands(row).is_empty()),
         };
         html! {
             table.gpus {
@@ -77,7 +81,7 @@ impl Table<'_> {
                 td.day { (strip(view, &row.day)) }
                 td.memory { (memory(view, gpu)) }
                 @if columns.has_command {
-                    td.run { @if let Some(command) = command(row) { (view.copyable(&command)) } }
+                    td.run { @for command in self.commands(row) { (view.copyable(&command)) } }
                 }
             }
         }
@@ -128,6 +132,42 @@ impl Table<'_> {
     fn keeps<'g>(&self, gpu: &'g LiveGpu) -> impl Iterator<Item = &'g GpuKeep> {
         let now = self.now;
         gpu.keeps.iter().filter(move |keep| keep.until > now)
+    }
+
+    /// Commands that a person can copy: a shell on a free GPU, or questions to the holders of an idle-held one, if the caller may
+    /// see them. Names come from the host; one that a shell could misread gets no command.
+    pub(super) fn commands(&self, row: &Row) -> Vec<String> {
+        let host = row.host_name.as_str();
+        let uuid = row.gpu.uuid.as_str();
+        match row.group {
+            _ if !is_plain(host, "-._") => Vec::new(),
+            Group::Free if is_plain(uuid, "-/") => {
+                vec![format!("ssh -t {host} CUDA_VISIBLE_DEVICES={uuid} bash")]
+            }
+            // Other agents have no `gua` on the host.
+            Group::IdleHeld if row.form == Form::Live && self.caller.sees_names() => {
+                let names = self.askable(&row.gpu).into_iter();
+                names
+                    .map(|name| format!("ssh {host} gua nudge {name}"))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// User names of the holders who can be asked about an idle GPU. Nobody can ask a container, a pseudonym, or a person who keeps
+    /// the GPU.
+    fn askable<'g>(&self, gpu: &'g LiveGpu) -> BTreeSet<&'g str> {
+        let processes = gpu.processes.iter();
+        let compute = processes.filter(|process| process.kind == ProcessType::Compute);
+        let mut names: BTreeSet<&str> = compute
+            .filter_map(|process| process.owner.as_deref())
+            .filter(|name| is_plain(name, "-._") && !is_pseudonym(name))
+            .collect();
+        for keep in self.keeps(gpu) {
+            names.retain(|name| keep.owner.as_deref() != Some(name));
+        }
+        names
     }
 
     /// Until when a holder keeps the GPU, and why if the caller may see it.
@@ -287,17 +327,8 @@ fn hours_of(quarters: usize) -> String {
     format!("{}{fraction}", quarters / 4)
 }
 
-/// Returns a command that starts a shell on a free GPU. Names come from the host; one that a shell could misread gets no
-/// command.
-pub(super) fn command(row: &Row) -> Option<String> {
-    if row.group != Group::Free {
-        return None;
-    }
-    let is_plain = |text: &str, also: &str| {
-        let is_safe = |letter: char| letter.is_ascii_alphanumeric() || also.contains(letter);
-        !text.is_empty() && !text.starts_with('-') && text.chars().all(is_safe)
-    };
-    let (host, uuid) = (row.host_name.as_str(), row.gpu.uuid.as_str());
-    let is_usable = is_plain(host, "-._") && is_plain(uuid, "-/");
-    is_usable.then(|| format!("ssh -t {host} CUDA_VISIBLE_DEVICES={uuid} bash"))
+/// Whether a text has only ASCII letters, digits and these characters, so that a shell reads it as one word.
+fn is_plain(text: &str, also: &str) -> bool {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || also.contains(letter);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_safe)
 }

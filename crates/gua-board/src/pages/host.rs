@@ -181,8 +181,12 @@ pub(crate) fn gpu(call: &Call) -> Answer {
                 h2 { (view.t(text::PROCESSES)) }
                 (processes(&table, &[row], text::NO_PROCESS))
             }
-            @if let Some(command) = command(row) {
-                section { h2 { (view.t(text::COMMAND)) } (view.copyable(&command)) }
+            @let commands = table.commands(row);
+            @if !commands.is_empty() {
+                section {
+                    h2 { (view.t(text::COMMAND)) }
+                    @for command in &commands { (view.copyable(command)) }
+                }
             }
         }
     };

@@ -10,7 +10,7 @@ use super::admin::{ListQuery, Page, button, groups_field, once, until};
 use super::gpu::maintained;
 use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AlertEntry, HostDocument, PAGE_ITEMS};
+use crate::api::{self, AlertEntry, ConfiguredAlert, HostDocument, PAGE_ITEMS};
 use crate::app::App;
 use crate::call::{Answer, Call};
 
@@ -46,6 +46,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     // The page is needed most when something is broken, so it does without them.
     let alerts = api::alerts(call);
     let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.0.items);
+    let configured = api::configured_alerts(call);
     let mut keys = api::enrolment_keys(call)?.0.items;
     keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
     let page = Page::new(call, Tab::Servers, text::SERVERS);
@@ -61,6 +62,17 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
                 (refusal_list(view, &refusals, now))
             }
             (query.links(view, &found))
+        }
+        @match &configured {
+            Ok(configured) if configured.0.items.is_empty() => {}
+            Ok(configured) => section {
+                h2 { (view.t(text::CONFIGURED_ALERTS)) }
+                (configured_table(view, &configured.0.items))
+            }
+            Err(_) => section {
+                h2 { (view.t(text::CONFIGURED_ALERTS)) }
+                p.say { (view.t(text::CONFIGURATION_MISTAKE)) }
+            }
         }
         @if !alerts.is_empty() {
             section {
@@ -100,6 +112,25 @@ fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Time
     ];
     let rows = html! { @for one in shown { (host_row(page, one, hosts, now)) } };
     page.view.table(None, &columns, &rows)
+}
+
+/// Configured alerts, with what is wrong with their destinations.
+fn configured_table(view: &View, alerts: &[ConfiguredAlert]) -> Markup {
+    let columns = [
+        text::NAME,
+        text::ALERT,
+        text::LONGER_THAN,
+        text::QUIET_HOURS,
+        text::DESTINATION,
+    ];
+    let rows = html! { @for alert in alerts { tr {
+        th scope="row" { (sanitize(&alert.name)) }
+        td.long { code { (alert.when.replace(',', ", ")) } }
+        td { (alert.longer_than.as_deref().unwrap_or_else(|| view.t(text::DEFAULT))) }
+        td { (alert.quiet.as_deref().unwrap_or("–")) }
+        td.long { (alert.to) @if let Some(problem) = &alert.problem { small.bad { (sanitize(problem)) } } }
+    } } };
+    view.table(Some("dense"), &columns, &rows)
 }
 
 /// Latest messages of the board's alerts.

@@ -216,6 +216,13 @@ texts! {
     SAME_GPUS: "This server reports the same GPUs as {0}.", "{0}와(과) 같은 GPU를 보고합니다.";
     REPLACE: "Replace that server", "그 서버를 대체";
     REPLACE_OF: "Replace {0}", "{0} 대체";
+    CONFIGURED_ALERTS: "Alerts of the board", "보드의 알림";
+    CONFIGURATION_MISTAKE: "The configuration of the board has a mistake; its log says which. The previous alerts stay in force.",
+        "보드 설정에 오류가 있습니다. 자세한 내용은 로그에 있습니다. 이전 알림이 계속 적용됩니다.";
+    LONGER_THAN: "Longer than", "최소 시간";
+    QUIET_HOURS: "Quiet hours", "조용한 시간";
+    DESTINATION: "Destination", "보낼 곳";
+    DEFAULT: "default", "기본값";
     ALERTS: "Last alerts", "최근 알림";
     ALERT_TIME: "Time", "시각";
     ALERT: "Condition", "조건";

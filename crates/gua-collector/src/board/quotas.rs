@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_probe::clock;
 use gua_settings::Loaded;
@@ -13,9 +14,8 @@ use gua_wire::live::{LiveQuota, MOST_QUOTAS};
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tracing::warn;
+use tracing::{info, warn};
 
-use crate::failure_log::FailureLog;
 use crate::quota::Accounts;
 
 /// Minimum time between two reads of the use, as for the alerts of the daemon.
@@ -79,12 +79,14 @@ impl QuotaReporter {
         match accounts {
             Ok(accounts) => {
                 state.quotas = self.report(accounts.standings);
-                state.failures.end();
+                if let Some(failures) = state.failures.end() {
+                    info!(failures, "the quota usage is read for the board again");
+                }
             }
             Err(error) => {
                 state.quotas.clear();
-                let error = chain(error.as_ref());
-                if state.failures.is_new(&error) {
+                if state.failures.add() {
+                    let error = chain(error.as_ref());
                     warn!(error, "cannot read the quota usage for the board");
                 }
             }

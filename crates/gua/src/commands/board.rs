@@ -291,7 +291,7 @@ fn alert_list(context: &Context, directory: &Path) -> AlertList {
     Arc::new(move || {
         let loaded = Loaded::from(&inputs, &flags);
         loaded.checked().map_err(|failure| failure.message)?;
-        Ok(alert::listed(&loaded, &sender))
+        Ok(alert::listed(&loaded, &sender).0)
     })
 }
 
