@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::{ErrorCode, ProcessType};
 
 pub use build::{GpuClaim, GpuKeep, LiveInputs};
-pub use quota::{LiveQuota, MOST_QUOTAS, QuotaTerm};
+pub use quota::{LiveQuota, MAX_QUOTAS, QuotaTerm};
 
 /// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
 pub const ACCEPTS_HEADER: &str = "gua-accepts";

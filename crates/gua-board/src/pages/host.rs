@@ -9,9 +9,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::availability::class;
-use super::gpu::{
-    Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
-};
+use super::gpu::{Table, curve, host_path, maintained, memory, percent, since, strip, value};
 use super::layout::{Frame, Tab, View, utc};
 use super::servers::lateness;
 use super::text::{self, Text};

@@ -10,7 +10,7 @@ use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_probe::clock;
 use gua_settings::Loaded;
-use gua_wire::live::{LiveQuota, MOST_QUOTAS};
+use gua_wire::live::{LiveQuota, MAX_QUOTAS};
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -102,6 +102,6 @@ impl QuotaReporter {
         standings.sort_by_cached_key(|one| Reverse(share(one)));
         let quotas = standings.iter();
         let quotas = quotas.filter_map(|standing| LiveQuota::new(&self.users, standing));
-        quotas.take(MOST_QUOTAS).collect()
+        quotas.take(MAX_QUOTAS).collect()
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::users::UserPolicy;
 
 /// Maximum number of quotas in a report.
-pub const MOST_QUOTAS: usize = 256;
+pub const MAX_QUOTAS: usize = 256;
 
 /// How much of a quota a person, a group or everyone together has used. Amounts are microseconds of GPU time, or millijoules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
