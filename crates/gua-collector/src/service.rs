@@ -133,10 +133,10 @@ fn above(db: Option<&Path>) -> Option<&Path> {
 fn reject_changeable(files: &[&Path]) -> Result<(), Failure> {
     let mut files = files.iter();
     let checked = files.try_for_each(|path| gua_files::safe_for_root(path));
-    checked.map_err(changeable)
+    checked.map_err(|error| changeable(&error))
 }
 
-fn changeable(error: Untrusted) -> Failure {
+fn changeable(error: &Untrusted) -> Failure {
     Failure::usage(error.to_string()).hint(Untrusted::HINT)
 }
 
@@ -147,7 +147,9 @@ fn reject_changeable_alerts(loaded: &Loaded, user: &str) -> Result<(), Failure> 
     let alerts = alerts.filter(|alert| alert.by == Sender::Daemon);
     alerts
         .flat_map(|alert| alert.target.file())
-        .try_for_each(|path| gua_files::safe_for_service(path, user).map_err(changeable))
+        .try_for_each(|path| {
+            gua_files::safe_for_service(path, user).map_err(|error| changeable(&error))
+        })
 }
 
 /// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.

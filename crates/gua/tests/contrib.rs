@@ -165,7 +165,7 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     let host = slurm_node(&held).variable("SLURM_JOB_START_TIME", started.as_second().to_string());
     record_workload(
         &host,
-        Workload {
+        &Workload {
             job: "4711".parse().ok(),
             ..Workload::default()
         },
@@ -211,7 +211,7 @@ fn reports_have_the_hours_of_jobs_pods_and_containers() {
         (&alone, "container", "web"),
     ] {
         let host = host(TWO_GPUS);
-        record_workload(&host, workload.clone());
+        record_workload(&host, workload);
         let csv = host.fine(&format!("report --since 1d --by {by} --csv"));
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let header = lines.next().unwrap();
@@ -228,7 +228,7 @@ fn reports_have_the_hours_of_jobs_pods_and_containers() {
 }
 
 /// Records a process that held a GPU for half an hour, until a few minutes ago.
-fn record_workload(host: &TestHost, workload: Workload) {
+fn record_workload(host: &TestHost, workload: &Workload) {
     let interval = Duration::from_secs(60);
     let started = clock::now() - SignedDuration::from_mins(40);
     let path = host.path(".gua/gua.db");

@@ -232,7 +232,7 @@ impl Pusher {
         let (encoded, left_out) = push.encode(&enrolled.config, &self.live);
         self.left_out.update(&left_out, |gpu, pushes| match pushes {
             Some(pushes) => {
-                info!(gpu = gpu.index, pushes, error = %gpu.why, "GPU no longer left out of pushes")
+                info!(gpu = gpu.index, pushes, error = %gpu.why, "GPU no longer left out of pushes");
             }
             None => warn!(gpu = gpu.index, error = %gpu.why, "GPU left out of pushes"),
         });
