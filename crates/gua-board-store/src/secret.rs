@@ -9,7 +9,7 @@ use rusqlite::types::{ToSql, ToSqlOutput};
 use sha2::{Digest as _, Sha256};
 
 gua_model::words! {
-    /// Purpose of a secret, and the prefix that says what a leaked text is.
+    /// Purpose of a secret, and the prefix that identifies a leaked one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Kind {
         /// Enrols hosts.

@@ -2,8 +2,8 @@
 //! cannot be observed. The rules are those of gua-model; this module applies them to the live state and returns the findings. The
 //! program that runs the board sends the messages, on a thread of its own.
 //!
-//! Nothing is reported about a host under maintenance. Of a host that stopped reporting, or that sends late what it has spooled,
-//! only the silence is reported, because nobody knows what its GPUs do now.
+//! Nothing is reported about a host under maintenance. For a host that stopped reporting, or that sends spooled reports late,
+//! only the silence is reported, because the current state of its GPUs is unknown.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

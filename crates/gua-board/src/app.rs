@@ -32,7 +32,7 @@ use crate::token_cache::TokenCache;
 /// Reads the messages of the board's alerts, the latest first. The error is a sentence. Blocks.
 pub type AlertLog = Arc<dyn Fn() -> Result<AlertHistoryDocument, String> + Send + Sync>;
 
-/// Reads the alerts of the board from its configuration. The error is a sentence. Blocks.
+/// Reads the board's alerts from its configuration. Blocks. The error is one sentence.
 pub type AlertList = Arc<dyn Fn() -> Result<AlertsDocument, String> + Send + Sync>;
 
 /// Reads the CPU time and the memory of this process, if the kernel reports them.

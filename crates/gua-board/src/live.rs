@@ -59,7 +59,7 @@ pub struct HostLive {
     pub since: Arc<HashMap<GpuUuid, Since>>,
     /// When the first of the latest reports arrived in which no GPU was observed; `None` if the GPUs are observed.
     pub unobserved_since: Option<Timestamp>,
-    /// Use under the quotas of the host. It is for alerts only, so it is not part of the report, which members see.
+    /// Use of the host's quotas, for alerts only. It is not part of the report, because members see the report.
     pub quotas: Arc<[LiveQuota]>,
 }
 

@@ -1,8 +1,8 @@
 //! Metrics of the board: its own counters, and gauges of the fleet.
 //!
-//! The fleet is shown as totals, because a board may have 12,500 hosts: GPUs by state and fault, and hosts by freshness.
-//! They are gauges of the present: time and energy are counted by the hosts, which know every tick. `/metrics?hosts` adds GPUs by
-//! state for each host of the caller's workspaces, for boards that are small enough.
+//! The fleet is shown as totals (GPUs by state and fault, hosts by freshness), because a board may have 12,500 hosts. The
+//! totals are gauges of the current state. Time and energy are counted by the hosts, which know every tick.
+//! `/metrics?hosts` adds GPUs by state for each host of the caller's workspaces, for boards that are small enough.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -161,7 +161,7 @@ type Counts = [u64; State::ALL.len()];
 /// Sums over the GPUs of all hosts that are not stale.
 #[derive(Default)]
 struct Present {
-    /// By [`FaultKind`], in its order.
+    /// Number of GPUs by [`FaultKind`], in its order.
     faults: [u64; FaultKind::ALL.len()],
     idle_seconds: f64,
     milliwatts: u64,

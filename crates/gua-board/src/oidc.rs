@@ -282,7 +282,7 @@ impl Oidc {
     }
 
     /// Returns the groups in a claim of a verified ID token. If the token does not have the claim, the person has no groups, and
-    /// the log says so: the claim may be misspelt, and some providers leave out a list that is long.
+    /// this is logged: the claim may be misspelt, and some providers omit long lists.
     fn groups(&self, token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
         let groups = listed_groups(token, claim)?;
         let log = self.without_groups.lock();

@@ -3,8 +3,8 @@
 //! GPU.
 //!
 //! Every user can write any file to their directory, so the rules are applied where notes are read. The age of a note is that of its
-//! file, which only the kernel sets. A keep cannot be longer than [`MAX_LEASE`], and each user has one: other names than
-//! the one that this module writes are not read. A person has at most one nudge a day.
+//! file, which only the kernel sets. A keep cannot be longer than [`MAX_LEASE`], and each user has one: files with
+//! other names than the one that this module writes are ignored. A person has at most one nudge a day.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

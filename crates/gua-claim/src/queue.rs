@@ -3,8 +3,8 @@
 //! A waiter's ticket contains the number of GPUs that it waits for, and which ones it would take once they are free.
 //! Free GPUs are **set aside** for the waiters ahead, in their order; later requests take from the rest. So a request
 //! for one GPU does not wait behind one for another model, and a request for eight is not starved by a stream of small
-//! ones. Too few GPUs for a request are kept idle for it only during its first hour ([`MAX_KEEP_TIME`]); after that it is
-//! still the first to be served whenever enough are free at once.
+//! ones. While too few GPUs are free for a request, they are kept idle for it only during its first hour
+//! ([`MAX_KEEP_TIME`]); after that it is still the first to be served whenever enough are free at once.
 //!
 //! **The order is what each waiter saw when it joined**, under the lock. No clock decides it: neither a clock that is
 //! set back nor a ticket with a forged time of arrival moves any waiter. The time of arrival is for display, and on the

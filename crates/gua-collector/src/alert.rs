@@ -176,7 +176,7 @@ fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'
     alerts.filter(move |alert| is_hosts || alert.layer == Layer::User)
 }
 
-/// The configured alerts of a sender, for `gua alert list`, and what is wrong with all of them, one sentence each.
+/// The configured alerts of a sender, for `gua alert list`, and the problems that concern all of them, one sentence each.
 #[must_use]
 pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
     let mut problems = Vec::new();
@@ -201,7 +201,7 @@ pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<Str
     (document, problems)
 }
 
-/// Why no daemon sends alerts now: one sentence for those of the host, and one for those of the user.
+/// Reasons why no daemon sends alerts now: one sentence for the alerts of the host, and one for those of the user.
 fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
     let settings = &loaded.settings;
     let (read, service) = (
@@ -226,7 +226,7 @@ fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
     })
 }
 
-/// Number of alerts that a daemon of this user sends, and what is wrong with them, one sentence each.
+/// Number of alerts that a daemon of this user sends, and their problems, one sentence each.
 #[must_use]
 pub fn problems(loaded: &Loaded) -> (usize, Vec<String>) {
     let count = applicable(loaded, &loaded.settings.history.db.value).count();
@@ -280,8 +280,8 @@ pub fn test(loaded: &Loaded, alert: &Alert) -> Result<(), String> {
     send_now(loaded, alert, "test", (title, text))
 }
 
-/// Tells the user that GPUs, by number, are free and leased until a time: on the desktop, and through the user's own alerts.
-/// Returns the errors of the alerts.
+/// Notifies the user on the desktop and by their own alerts that the GPUs with these numbers are free, and leased until a
+/// time. Returns the errors of the alerts.
 #[must_use]
 pub fn notify_free(loaded: &Loaded, gpus: &str, until: &str) -> Vec<String> {
     let host = host::name();

@@ -1,4 +1,4 @@
-//! The log of a daemon, a server, or a command that a timer may run: one `tracing` subscriber.
+//! The log of a daemon, of a server, or of a command that a timer may run: one `tracing` subscriber.
 //!
 //! Libraries emit records with a constant message and fields; only this file decides how they look.
 
@@ -24,7 +24,7 @@ pub enum Form {
     Journal,
     /// One JSON object.
     Json,
-    /// The field `line` alone, for a command on a terminal. Other records are not shown.
+    /// Only the field `line`, for a command on a terminal. Records without it are not shown.
     Plain,
 }
 
@@ -45,7 +45,7 @@ impl Form {
         }
     }
 
-    /// Value of `collect.log_format` with which a child process has the same form.
+    /// Value of `collect.log_format` that gives a child process the same form.
     pub(crate) fn setting(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// The error with which a command ends.
+    /// Formats the error with which a command ends.
     #[must_use]
     pub fn error(self, text: &str) -> String {
         match self {

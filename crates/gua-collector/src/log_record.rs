@@ -2,8 +2,7 @@
 //!
 //! Records have a constant message and fields. In text, the field `error` follows the message after a colon and the other
 //! fields follow in parentheses: `tick not stored: disk full (sink=history, tick=7)`. A field `line` replaces all of
-//! that; it holds the text that gpu-usage-audit printed for the same event, or that a
-//! command prints on a terminal.
+//! that; it holds the text that gpu-usage-audit printed for the same event, or that a command prints on a terminal.
 
 use std::fmt::{self, Write as _};
 

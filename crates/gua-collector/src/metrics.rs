@@ -61,7 +61,7 @@ impl Published {
 }
 
 impl Snapshot {
-    /// Whether the readings are recent enough to be shown at a time on the monotonic clock: until a tick is missed.
+    /// Whether the readings are recent enough to be shown at `now` on the monotonic clock: no tick was missed since.
     fn is_fresh(&self, now: Duration) -> bool {
         let cadence = Cadence::new(self.interval);
         self.taken

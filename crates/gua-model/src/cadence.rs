@@ -11,11 +11,11 @@
 //! **Continuity** (since when a GPU has been in its state, whether a collector or a driver is overdue): a sample that is
 //! late by up to one more interval interrupts nothing; beyond that it was [missed](Cadence::is_missed).
 //!
-//! **Action** (advice about the processes of the last sample): a report is too [old](Cadence::is_current) for it after
-//! three intervals, and never within five minutes.
+//! **Action** (advice about the processes of the last sample): a sample is [current](Cadence::is_current) for three
+//! intervals, and for at least five minutes. Older samples are not acted on.
 //!
-//! Rows imported from gpu-usage-audit and gpu_stats may be [off](Cadence::imported_slack) by half an interval; for their
-//! other rules, see [`crate::legacy`].
+//! The times of rows imported from gpu-usage-audit and gpu_stats may deviate by half an interval
+//! ([`Cadence::imported_slack`]). For their other rules, see [`crate::legacy`].
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Cadence {
     /// Least delay beyond the interval after which a sample was missed.
     const MIN_LATENESS: Duration = Duration::from_secs(2);
 
-    /// Least age up to which a sample is current.
+    /// Age up to which any sample is current, however short the interval.
     const CURRENT: Duration = Duration::from_secs(300);
 
     #[must_use]
@@ -70,7 +70,7 @@ impl Cadence {
         self.is_missed(self.interval.saturating_add(Duration::from_micros(hole.0)))
     }
 
-    /// Whether a sample of this age is so recent that its processes can be acted on: a pid of long ago is another's by now.
+    /// Whether a sample of this age is so recent that its processes can be acted on. An older PID may have been reused.
     #[must_use]
     pub fn is_current(self, age: Duration) -> bool {
         age <= self.interval.saturating_mul(3).max(Self::CURRENT)

@@ -1,4 +1,4 @@
-//! Lines of CSV: the one writer of every table that `gua` gives out, and its one guard against formulas in names.
+//! Writes every CSV table that `gua` prints. This is the one place that escapes formulas in names.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -10,13 +10,13 @@ use crate::text::csv_text;
 #[derive(Debug)]
 pub struct CsvLines<W: Write> {
     writer: ::csv::Writer<W>,
-    /// The last value, kept for its memory.
+    /// Buffer in which values are formatted.
     value: String,
 }
 
 impl<W: Write> CsvLines<W> {
     pub fn new(out: W) -> Self {
-        // The number of cells is the caller's concern.
+        // The caller decides how many cells a line has.
         let writer = ::csv::WriterBuilder::new().flexible(true).from_writer(out);
         let value = String::new();
         Self { writer, value }
@@ -27,7 +27,7 @@ impl<W: Write> CsvLines<W> {
         Ok(self.writer.write_field(csv_text(text).as_bytes())?)
     }
 
-    /// Writes a cell with a number, a time or another value that can be no formula: a negative number is none.
+    /// Writes a cell with a number, a time or another value that cannot be a formula. A negative number is not escaped.
     pub fn value(&mut self, value: impl Display) -> io::Result<()> {
         self.value.clear();
         write!(self.value, "{value}").map_err(io::Error::other)?;
@@ -48,13 +48,13 @@ impl<W: Write> CsvLines<W> {
         Ok(self.writer.write_record(None::<&[u8]>)?)
     }
 
-    /// Passes all complete lines on.
+    /// Flushes all complete lines.
     pub fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
 }
 
-/// Returns lines of CSV as a text.
+/// Returns lines of CSV as a string.
 #[must_use]
 pub fn csv_lines(write: impl FnOnce(&mut CsvLines<&mut Vec<u8>>) -> io::Result<()>) -> String {
     let mut bytes = Vec::new();

@@ -8,7 +8,7 @@ pub struct FailureLog {
 }
 
 impl FailureLog {
-    /// Counts a failure. Returns whether a fault starts with it, which the caller logs.
+    /// Counts a failure. Returns whether it starts a fault, which the caller then logs.
     #[must_use]
     pub fn add(&mut self) -> bool {
         self.failures += 1;
@@ -22,8 +22,8 @@ impl FailureLog {
         (failures > 0).then_some(failures)
     }
 
-    /// Counts the result of an attempt. Returns what the caller logs: the error with which a fault starts, or the number of
-    /// failures of a fault that ends.
+    /// Counts the result of an attempt. Returns what the caller logs: the error that starts a fault, or the number of failures
+    /// of a fault that ends.
     #[must_use]
     pub fn change<'a, T, E>(&mut self, result: &'a Result<T, E>) -> Option<Result<u64, &'a E>> {
         match result {
@@ -42,7 +42,7 @@ impl FailureLog {
 #[derive(Debug)]
 pub struct OpenFaults<T> {
     open: Vec<(T, u64)>,
-    /// Whether two values are one fault at two times. Its text may contain numbers that change.
+    /// Whether two values are the same fault at two times. The text of a fault may contain numbers that change.
     is_same: fn(&T, &T) -> bool,
 }
 
@@ -53,8 +53,8 @@ impl<T: Clone> OpenFaults<T> {
         Self { open, is_same }
     }
 
-    /// Replaces the open faults by those of this moment. Calls `changed` with each that ends and its number, and with each that
-    /// starts.
+    /// Replaces the open faults by those found now. Calls `changed` for each fault that ends, with the number of times it was
+    /// found, and for each that starts.
     pub fn update<'a>(
         &mut self,
         found: impl IntoIterator<Item = &'a T> + Clone,

@@ -105,7 +105,7 @@ impl Term {
     }
 }
 
-/// A problem of a limit itself, for the person who set it.
+/// A problem of a configured limit, for the person who set it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitNote {
     /// Where the limit is configured.
@@ -115,7 +115,7 @@ pub struct LimitNote {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitProblem {
-    /// A limit of the host, which is configured in `source`, is not larger.
+    /// The host's limit `by`, which is configured in `source`, is as low or lower.
     Overruled {
         by: Limit,
         source: String,
@@ -136,7 +136,7 @@ pub struct Usage {
     pub people: Vec<PersonRow>,
     /// GPUs that are left out, because their states and gaps do not add up to their capacity.
     pub unbalanced: Vec<GpuUuid>,
-    /// The only person whose use is known, where the others' is hidden from the requester.
+    /// The only person whose use is known, if that of other people is hidden from the requester.
     pub only: Option<String>,
 }
 

@@ -5,7 +5,7 @@
 //! export` iterate over [`READINGS`] and name individual readings only where one needs a special rule (the export
 //! replaces the energy counter by the energy of the span, for example).
 //!
-//! A new reading in a unit that exists touches three files of the program:
+//! A new reading in an existing unit changes three files of the program:
 //!
 //! 1. this table,
 //! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it at every tick (settings are read in `settings.rs`, Xid errors in
@@ -13,7 +13,7 @@
 //! 3. `crates/gua-probe/src/nvml/library.rs`, if it needs a function of NVML that is not called yet. Queries are declared
 //!    there because calls of C functions are unsafe, and unsafe code is confined to that file and `lists.rs`.
 //!
-//! Slots are in `crates/gua-store/src/codec/slots.rs`, which has one more for now; its constant `SLOTS` can grow. Tests print the
+//! Slots are in `crates/gua-store/src/codec/slots.rs`, where one is free; its constant `SLOTS` can grow. Tests print the
 //! row for `docs/export.md` and write the golden document of `gua doctor --sample`.
 //!
 //! A unit that does not exist yet is added to `unit.rs` and implements [`ReadingValue`].

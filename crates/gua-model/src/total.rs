@@ -121,7 +121,7 @@ pub struct ImportedTicks {
     pub ticks: u64,
     /// Ticks with low utilisation on which the owner's own memory exceeds the threshold.
     pub idle_held: u64,
-    /// Ticks with low utilisation on which the owner's own memory does not.
+    /// Ticks with low utilisation on which the owner's own memory does not exceed the threshold.
     pub free: u64,
     pub time: Micros,
 }
@@ -194,7 +194,7 @@ impl QuarterTotal {
         self.imported = None;
     }
 
-    /// Makes each imported tick cover `interval` in place of the recorded one, also the last one before own ticks.
+    /// Makes each imported tick cover `interval` instead of the recorded one, including the last tick before own ticks.
     pub fn set_interval(&mut self, interval: Micros) {
         let Some(part) = &mut self.imported else {
             return;

@@ -115,7 +115,7 @@ impl From<Duration> for Micros {
 }
 
 impl Micros {
-    /// Returns the time of so many equal intervals.
+    /// Returns the total of `count` intervals of this length.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))

@@ -82,7 +82,7 @@ impl Entry {
     }
 }
 
-/// Whether a text begins as the UUIDs of GPUs and MIG instances do.
+/// Whether a text begins like the UUID of a GPU or a MIG instance.
 #[must_use]
 pub fn is_uuid(text: &str) -> bool {
     text.starts_with("GPU-") || text.starts_with("MIG-")

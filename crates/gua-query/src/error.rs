@@ -11,7 +11,7 @@ use crate::gpu::ListedGpus;
 /// Why records could not be read.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum RecordsError {
-    /// A writer appeared while the records were read as unchanging. RequestRecord once more succeeds.
+    /// A writer appeared during a read that assumed that there was none. Another attempt succeeds.
     #[error("the history changed while it was read; ask again")]
     Changed,
     /// The visitor stopped the visit.

@@ -126,7 +126,7 @@ pub struct StatementQuestion {
 }
 
 impl StatementQuestion {
-    /// The report that the statement is made from.
+    /// Question for the report that the statement is made from.
     #[must_use]
     pub fn report(&self) -> Question {
         let period = month_period(self.month, &self.zone);

@@ -50,7 +50,7 @@ pub trait Records {
     fn outages(&self, window: Period) -> Result<Vec<Outage>>;
 
     /// Visits the totals of a window quarter by quarter, in order of time, each with all its GPUs in order of their UUID.
-    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of ticks that were left out.
+    /// A quarter at an end of the window has only the part that lies inside. Returns the number of ticks that were left out.
     ///
     /// Thresholds other than the stored ones are applied to the ticks, which is an error where those are no longer kept.
     fn totals(
@@ -131,7 +131,7 @@ pub trait Records {
 /// Receives a tick and the spans of its GPUs, in the same order.
 pub type TickVisitor<'a> = dyn FnMut(&Tick, &[Span]) -> Result<()> + 'a;
 
-/// Ticks that totals rest on.
+/// Source of the ticks from which totals are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Own,
@@ -144,7 +144,7 @@ pub enum Origin {
 pub struct LeftOut {
     /// Imported ticks of GPUs that our own ticks observed at that time.
     pub observed: u64,
-    /// Ticks and rows that cannot be read, and such quarters whose ticks are no longer kept.
+    /// Ticks and rows that cannot be read, and unreadable quarters whose ticks are no longer stored.
     pub damaged: u64,
 }
 
@@ -243,7 +243,7 @@ pub struct ImportedFacts {
     pub ended: Option<Timestamp>,
     /// Interval that the newest run recorded.
     pub interval: Option<Duration>,
-    /// Number of ticks with an impossible time. They are left out of everything else.
+    /// Number of ticks with an impossible time. Nothing else counts them.
     pub damaged: u64,
 }
 

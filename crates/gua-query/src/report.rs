@@ -206,7 +206,7 @@ impl Sums {
 #[derive(Clone, Debug)]
 struct SessionLists {
     lists: HoldLists,
-    /// The longest of each person, where they are asked for.
+    /// The longest sessions of each person, if they were requested.
     by_person: Option<SessionsByPerson>,
 }
 

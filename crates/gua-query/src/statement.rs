@@ -11,13 +11,13 @@ use crate::quota::usage;
 use crate::records::Records;
 use crate::report::{report_and_sessions, require_person};
 
-/// A statement, and what people used in the month. The caller knows the limits and prices: it judges the limits, and computes
-/// the costs of the report.
+/// A statement, and what people used in the month. The caller knows the limits and prices: it checks the limits and
+/// computes the costs of the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonthAnswer {
     pub statement: Statement,
     pub usage: Usage,
-    /// The report of the month, of all people.
+    /// The report of the month, for all people.
     pub report: Report,
 }
 

@@ -1,5 +1,5 @@
-//! The energy of a GPU during a run: what the driver's counter counted, by the rule of [`gua_model::energy`] and so the
-//! same as in a report, or an estimate from power if the counter counted nothing.
+//! The energy of a GPU during a run: what the driver's counter counted, as in a report (by the rule of
+//! [`gua_model::energy`]), or an estimate from power if the counter counted nothing.
 
 use std::time::Duration;
 

@@ -239,7 +239,7 @@ impl GpuUse {
         Measured::of(&self.total.gpu, &self.power)
     }
 
-    /// Estimate of the energy from power, and for how much of the observed time power is known.
+    /// Estimate of the energy from power, with the part of the observed time for which power is known.
     pub(crate) fn energy_estimate(&self) -> Option<Measured> {
         Measured::estimated(&self.total.gpu, &self.power)
     }

@@ -104,7 +104,7 @@ impl Row for Alert {
     }
 }
 
-/// Rejects a condition in the host's file that only commands of a user find.
+/// Rejects a condition in the host's file that only a user's command can meet.
 pub(crate) fn of_wrong_file(alert: &Listed<Alert>) -> Option<Problem> {
     let is_wrong = alert.layer == Layer::Host && alert.value.when.contains(&When::Free);
     let Source::File { path, line } = &alert.source else {

@@ -54,7 +54,7 @@ pub fn is_color_forced() -> bool {
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// Environment variable with another path of the host's configuration file, for tests. Only builds with debug assertions read it:
-/// users could evade the host's settings with it.
+/// otherwise users could evade the host's settings.
 const SYSTEM_FILE_VARIABLE: &str = "GUA_TEST_SYSTEM_CONFIG";
 
 /// Maximum size of a configuration file. A larger file is a mistake.

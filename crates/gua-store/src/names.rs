@@ -109,7 +109,7 @@ pub(crate) fn gpu(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite:
     )
 }
 
-/// Moves the first sight of a GPU to a tick that lies before it, or from an impossible time. The clock may have been
+/// Moves the first sight of a GPU to an earlier tick, or away from an impossible time. The clock may have been
 /// ahead when the GPU was first seen, and its coverage is counted from its first sight.
 pub(crate) fn note_sight(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<()> {
     let update =

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use crate::variable;
 
-/// Reasons that no package removes: an ordinary user, a container, an older distribution.
+/// Reasons that installing a package cannot remove: an ordinary user, a container, an older distribution.
 const ACCEPTED: [&str; 5] = [
     "needs root",
     "needs root with CAP_SYS_PTRACE",
@@ -14,8 +14,8 @@ const ACCEPTED: [&str; 5] = [
     "no apt-get",
 ];
 
-/// Says that a part is not tested, and why. `GUA_TEST_SKIPPED` names a file that collects these lines: the output of a test that
-/// passes is not shown. With `GUA_TEST_COMPLETE`, the test fails if a package would remove the reason.
+/// Reports that a part is not tested, and why. `GUA_TEST_SKIPPED` names a file that collects these lines, because the output
+/// of a passing test is not shown. With `GUA_TEST_COMPLETE`, the test fails unless the reason is in `ACCEPTED`.
 #[track_caller]
 pub fn not_tested(why: &str, what: &str) {
     let is_accepted = ACCEPTED.contains(&why) || variable("GUA_TEST_COMPLETE").is_none();

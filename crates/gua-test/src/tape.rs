@@ -214,7 +214,7 @@ pub fn recording(name: &str) -> Vec<Value> {
     serde_json::from_str::<Recording>(&text).unwrap().values
 }
 
-/// A short text in place of a long one.
+/// Returns the SHA-256 digest of a text, in hexadecimal.
 #[must_use]
 pub fn digest(text: &str) -> String {
     data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(text.as_bytes()))

@@ -20,7 +20,7 @@ pub(crate) fn spark(values: &[Option<f64>], rows: usize) -> Vec<String> {
         .collect()
 }
 
-/// Returns the part of `whole` that a share from 0 to 1 is, rounded.
+/// Returns `share` (0 to 1) of `whole`, rounded.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -45,7 +45,7 @@ pub struct LiveReport {
     pub gpus: Vec<LiveGpu>,
     /// Number of requests that wait for a GPU of this host.
     pub waiting: u32,
-    /// Use under the host's quotas, for the alerts of the board. Absent if there are none; older agents never send it.
+    /// Use of the host's quotas, for the alerts of the board. Absent if there are none; older agents never send it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<LiveQuota>,
     /// Failed calls to the driver, or why no GPU could be read.

@@ -168,7 +168,7 @@ impl Context {
         log::start(log::Form::of_server(&self.loaded), output::eprint);
     }
 
-    /// Shows the records of a command that a timer may run: on a terminal those with a line for it, in the journal all.
+    /// Shows the records of a command that a timer may run: in the journal all, on a terminal only those with a `line`.
     pub fn start_command_log(&self) {
         log::start(log::Form::of_command(&self.loaded.inputs), output::eprint);
     }

@@ -134,8 +134,8 @@ impl Table<'_> {
         gpu.keeps.iter().filter(move |keep| keep.until > now)
     }
 
-    /// Commands that a person can copy: a shell on a free GPU, or questions to the holders of an idle-held one, if the caller may
-    /// see them. Names come from the host; one that a shell could misread gets no command.
+    /// Commands that a person can copy: a shell on a free GPU, or a nudge of each holder of an idle-held GPU, if the caller may
+    /// see names. Names come from the host; a name that a shell could misread gets no command.
     pub(super) fn commands(&self, row: &Row) -> Vec<String> {
         let host = row.host_name.as_str();
         let uuid = row.gpu.uuid.as_str();
@@ -144,7 +144,7 @@ impl Table<'_> {
             Group::Free if is_plain(uuid, "-/") => {
                 vec![format!("ssh -t {host} CUDA_VISIBLE_DEVICES={uuid} bash")]
             }
-            // Other agents have no `gua` on the host.
+            // Only hosts that send live reports have the program `gua`.
             Group::IdleHeld if row.form == Form::Live && self.caller.sees_names() => {
                 let names = self.askable(&row.gpu).into_iter();
                 names

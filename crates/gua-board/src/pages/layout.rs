@@ -104,7 +104,7 @@ impl View {
         response
     }
 
-    /// Answers with a page of one narrow section that nobody has to be logged in for.
+    /// Returns a page with one narrow section, which needs no log-in.
     pub(crate) fn narrow_page(&self, title: &str, inside: &Markup) -> Response {
         let main = html! { section.narrow { h1 { (title) } (inside) } };
         self.page(Frame::outside(title), &main)

@@ -114,7 +114,7 @@ fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Time
     page.view.table(None, &columns, &rows)
 }
 
-/// Configured alerts, with what is wrong with their destinations.
+/// Table of the configured alerts, with the problems of their destinations.
 fn configured_table(view: &View, alerts: &[ConfiguredAlert]) -> Markup {
     let columns = [
         text::NAME,

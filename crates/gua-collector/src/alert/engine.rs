@@ -120,7 +120,7 @@ impl Engine {
     pub(super) fn step(&mut self, now: Timestamp, monotonic: Duration) {
         if std::mem::take(&mut lock(&self.slot).is_reloaded) {
             let loaded = Loaded::from(&self.loaded.inputs, &self.flags);
-            // With mistakes, the previous settings stay in force, as for the loop.
+            // If the settings have a mistake, the previous ones stay in force, as in the daemon's loop.
             if loaded.checked().is_ok() {
                 self.loaded = loaded;
                 self.next_quota = Duration::ZERO;
@@ -134,7 +134,7 @@ impl Engine {
             let (tick, first, gaps) = {
                 let mut slot = lock(&self.slot);
                 slot.is_new = false;
-                // Without alerts, nothing is read and remembered.
+                // Without alerts, nothing is read or stored.
                 let first = slot.first.take_if(|_| !alerts.is_empty());
                 (slot.tick.clone(), first, std::mem::take(&mut slot.gaps))
             };
@@ -208,8 +208,8 @@ impl Engine {
         asked
     }
 
-    /// Looks up the last tick of an earlier daemon, for the gap until the first one of this, and for GPUs that were lost in
-    /// between.
+    /// Looks up the last tick of an earlier daemon, to find the gap until the first tick of this one and the GPUs that were
+    /// lost in between.
     fn look_back(&mut self, at: Timestamp) {
         let Ok(from) = at.checked_sub(MAX_GAP) else {
             return;

@@ -20,7 +20,7 @@ pub struct Enrolment {
     pub file: CloudFile,
     options: ConnectOptions,
     known: Option<(Stamp, Arc<Enrolled>)>,
-    /// Failed replacements of the token, also before the enrolment was loaded again.
+    /// Failed replacements of the token, including those before the enrolment was reloaded.
     token_failures: Arc<Mutex<FailureLog>>,
 }
 

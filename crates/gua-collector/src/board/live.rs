@@ -37,7 +37,7 @@ pub struct LiveReporter {
     pub history: PathBuf,
     pub hostname: String,
     pub users: UserPolicy,
-    /// Use under quotas; `None` leaves it out of the reports.
+    /// Source of the use of quotas; `None` omits it from reports.
     pub quotas: Option<Arc<QuotaReporter>>,
 }
 

@@ -70,9 +70,9 @@ pub(super) struct Pusher {
     spool_failures: FailureLog,
     /// Why the spool does not work at the moment.
     spool_error: Option<String>,
-    /// The enrolment cannot be used.
+    /// Pushes that failed because the enrolment cannot be used.
     unusable: FailureLog,
-    /// There is no enrolment.
+    /// Pushes that failed because there is no enrolment.
     not_enrolled: FailureLog,
     /// GPUs that are left out of the pushes.
     left_out: OpenFaults<LeftOut>,

@@ -1,4 +1,4 @@
-//! Use under the quotas of this host in live reports, from which a board sends alerts.
+//! Use of this host's quotas in live reports, for the alerts of a board.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use tracing::{info, warn};
 
 use crate::quota::Accounts;
 
-/// Minimum time between two reads of the use, as for the alerts of the daemon.
+/// Minimum time between two reads of the use, the same as for the daemon's alerts.
 const READ_PERIOD: Duration = Duration::from_secs(300);
 
-/// Reads the use under quotas. Only the thread of a push calls it, so that it never delays a tick.
+/// Reads the use of quotas. Only the thread of a push calls it, so it never delays a tick.
 #[derive(Debug)]
 pub struct QuotaReporter {
     history: PathBuf,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl QuotaReporter {
-    /// Reports the use in a history.
+    /// Creates a reporter of the use that a history has.
     #[must_use]
     pub fn new(loaded: &Loaded, history: &Path, users: &UserPolicy) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl QuotaReporter {
         }
     }
 
-    /// Returns the newest use. It is read again after [`READ_PERIOD`], together with the quotas themselves.
+    /// Returns the latest use. It is read again after [`READ_PERIOD`], and so are the configured quotas.
     pub(super) fn quotas(&self, now: Timestamp) -> Vec<LiveQuota> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let monotonic = clock::monotonic();
@@ -66,7 +66,7 @@ impl QuotaReporter {
 
     fn read(&self, state: &mut State, now: Timestamp) {
         let loaded = Loaded::from(&state.loaded.inputs, &[]);
-        // With mistakes, the previous settings stay in force, as for the loop.
+        // If the settings have a mistake, the previous ones stay in force, as in the daemon's loop.
         if loaded.checked().is_ok() {
             state.loaded = loaded;
         }
@@ -93,7 +93,7 @@ impl QuotaReporter {
         }
     }
 
-    /// Returns what may leave the host, with the largest shares of their limits if there are too many.
+    /// Returns the quotas that may leave the host; if there are too many, those with the largest share of their limit.
     fn report(&self, mut standings: Vec<Standing>) -> Vec<LiveQuota> {
         let share = |one: &Standing| {
             let limit = u128::from(one.limit.most.max(1));

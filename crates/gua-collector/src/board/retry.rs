@@ -33,13 +33,13 @@ impl Retry {
         self.delay.failed_with_jitter(now, random());
     }
 
-    /// Counts a failure and backs off. Returns the error, safe to display, if a fault starts with it, which the caller logs.
+    /// Counts a failure and backs off. If it starts a fault, returns the error, safe to display, for the caller to log.
     pub(crate) fn failed(&mut self, now: Duration, error: &str) -> Option<String> {
         self.back_off(now);
         self.count(error)
     }
 
-    /// Counts a failure without a delay. Returns the error if a fault starts with it.
+    /// Counts a failure without a delay. If it starts a fault, returns the error.
     pub(crate) fn count(&mut self, error: &str) -> Option<String> {
         self.failures.add().then(|| sanitize(error))
     }

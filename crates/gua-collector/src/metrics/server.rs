@@ -92,7 +92,7 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
             None => {}
         }
         let Ok((stream, _)) = accepted else {
-            // No file descriptor is free, for example; an immediate retry would be a busy loop.
+            // For example, no file descriptor is free. An immediate retry would be a busy loop.
             std::thread::park_timeout(Duration::from_millis(100));
             continue;
         };

@@ -292,8 +292,8 @@ mod tests {
         }
     }
 
-    /// Exposure in tenths of all combinations: a port that needs a capability, files in home directories, who may query the
-    /// history, and where it is.
+    /// Checks the exposure (in tenths) of all combinations of a port that needs a capability, files in home directories, who
+    /// may query the history, and where it is.
     #[test]
     fn the_servers_have_a_low_exposure() {
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();

@@ -49,7 +49,7 @@ pub enum Ends {
     WithParent,
 }
 
-/// Answers questions about a history on the listening socket that is standard input. `log` writes to standard error.
+/// Answers questions about a history that arrive on standard input, a listening socket. `log` writes to standard error.
 pub fn serve_stdin(arguments: &[OsString], log: fn(&str)) -> ExitCode {
     log::start(log::Form::of_server(&Loaded::of_this_process(&[])), log);
     let Some(db) = arguments.first() else {
@@ -97,7 +97,7 @@ fn serve(db: &Path, ends: Ends) -> io::Result<()> {
                 None => {}
             }
             if admitted.is_err() {
-                // No file descriptor is free, for example; an immediate retry would be a busy loop.
+                // For example, no file descriptor is free. An immediate retry would be a busy loop.
                 thread::sleep(STEP);
             }
             last_question = clock::monotonic();
@@ -125,8 +125,8 @@ fn is_too_many<T>(person: Uid, working: &[(Uid, T)]) -> bool {
     of_person >= MAX_OF_USER || working.len() >= MAX_WORKERS
 }
 
-/// Starts a process for the question, unless the person has too many already. After an error the connection is closed, and the
-/// client reports that.
+/// Starts a process for the question, unless too many are running for the person. On an error the connection is closed,
+/// which the client reports.
 fn admit(
     mut stream: UnixStream,
     db: &Path,

@@ -106,7 +106,7 @@ fn is_other(wanted: Option<&Path>, db: &Path) -> bool {
     })
 }
 
-/// Answers a question as the requester may see the history. The history is closed before the answer is sent.
+/// Answers a question from what the requester may see of the history. Closes the history before the answer is sent.
 fn work(db: &Path, requester: Uid, query: &Query) -> Result<Reply, QueryError> {
     let loaded = Loaded::of_this_process(&[]);
     // With a mistake in the configuration, it is not known what others may see.

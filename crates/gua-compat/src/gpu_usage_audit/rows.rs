@@ -97,8 +97,9 @@ pub(crate) struct Scan<'statement, R> {
     /// Time of that row, and its original text.
     at_us: i64,
     stamp: Vec<u8>,
-    /// All rows that were read, and those of them with an impossible time.
+    /// All rows that were read.
     pub(crate) read: Tally,
+    /// Rows with an impossible time.
     pub(crate) skipped: Tally,
 }
 

@@ -61,10 +61,10 @@ columns! {
     }
 }
 
-/// Sessions of imported rows of the whole window; they are folded once.
+/// Sessions of the imported rows of the whole window, folded once.
 #[derive(Debug, Default)]
 pub(crate) struct OldSessions {
-    /// In order of their start.
+    /// Sessions in order of their start.
     sessions: Vec<(GpuUuid, ImportedSession)>,
     /// Number of rows of the whole window that cannot be read.
     pub(crate) damaged: u64,

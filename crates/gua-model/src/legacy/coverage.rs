@@ -49,8 +49,8 @@ impl ImportedCoverage {
         }
     }
 
-    /// Returns the coverage if each tick covered `interval`. The gaps are those by the recorded intervals, each of which then
-    /// begins where the last tick before it ends.
+    /// Returns the coverage if each tick covered `interval`. The gaps are those of the recorded intervals, but each
+    /// begins where the last tick before it then ends.
     #[must_use]
     pub fn with_interval(&self, interval: Micros) -> Self {
         let given = i64::try_from(interval.0).unwrap_or(i64::MAX);

@@ -18,13 +18,13 @@ pub struct HoldLists {
     /// The longest past holds, the longest first.
     past: Vec<Hold>,
     past_count: usize,
-    /// The sessions of charts, where they are asked for.
+    /// The sessions that charts draw, if they were requested.
     charted: Option<Charted>,
     sessions: usize,
 }
 
 impl HoldLists {
-    /// Creates the lists of a report, which draws the sessions of the period `charted` if there is one.
+    /// Creates the lists of a report. If there is a period `charted`, they include its sessions for charts.
     #[must_use]
     pub fn new(charted: Option<Period>) -> Self {
         Self {

@@ -88,7 +88,7 @@ impl GpuDay {
         }
     }
 
-    /// Makes each imported tick cover `interval` in place of the recorded one.
+    /// Makes each imported tick cover `interval` instead of the recorded one.
     pub fn set_interval(&mut self, interval: Micros) {
         self.total.set_interval(interval);
         for quarter in &mut self.quarters {
@@ -98,8 +98,8 @@ impl GpuDay {
     }
 
     /// Reports whether the sums of the day are equivalent to those of its quarters: all of the time between the first and
-    /// the last tick was observed, or all of each quarter, apart from the time by which ticks were late. Totals of imported
-    /// rows keep the place of every gap, so they always are.
+    /// the last tick was observed, or all of each quarter, apart from the time by which ticks were late. This is always
+    /// true of totals of imported rows, because they store the place of every gap.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         if self.total.imported.is_some() {

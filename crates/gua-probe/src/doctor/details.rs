@@ -1,4 +1,4 @@
-//! The details of each check, as `gua doctor --json` has them. A key never changes its meaning, and null means not known.
+//! The details of each check, as `gua doctor --json` has them. A key never changes its meaning; null means unknown.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::host::driver::Flavour;
 use crate::host::namespace::PidNamespace;
 
-/// Declares the details: a line for each check, with the keys of its JSON object.
+/// Declares the details: one line for each check, with the keys of its JSON object.
 macro_rules! details {
     ($(#[$doc:meta])* $($Check:ident { $($key:ident: $type:ty),* })*) => {
         $(#[$doc])*

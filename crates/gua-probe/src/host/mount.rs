@@ -51,7 +51,7 @@ pub struct Hiding {
 }
 
 gua_model::words! {
-    /// What is hidden, with the kernel's name of this level.
+    /// Level at which `/proc` hides processes, with the kernel's name for it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum HideLevel {
         /// All processes are visible.

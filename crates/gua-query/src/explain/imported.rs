@@ -13,7 +13,7 @@ use crate::records::Records;
 /// Maximum time before a moment at which the last row of a GPU is searched.
 const REACH: SignedDuration = SignedDuration::from_hours(24);
 
-/// The last imported row of each GPU in the day before a moment; the last one that covers it, if any does.
+/// Returns the last imported row of each GPU in the day before a moment; if any row covers the moment, the last of those.
 pub(super) fn last_rows(
     records: &dyn Records,
     at: Timestamp,

@@ -101,7 +101,7 @@ impl<'a> ImportedPart<'a> {
         }
     }
 
-    /// Counts rows for the interval that was asked for, or else for the recorded ones.
+    /// Counts rows by the requested interval if there is one, otherwise by the recorded ones.
     fn counted<'g, T: Clone>(&self, gpus: &'g [T], set: impl Fn(&mut T, Micros)) -> Cow<'g, [T]> {
         let mut gpus = Cow::Borrowed(gpus);
         if let Some(interval) = self.known.question.interval {

@@ -150,7 +150,7 @@ mod tests {
             .collect()
     }
 
-    /// Names of samples, which are those of the labels that state sets have.
+    /// Names of samples. The label of a state set has the same name.
     fn declared() -> BTreeSet<String> {
         let families = FAMILIES.iter();
         families.map(|(family, _)| family.sample()).collect()

@@ -25,13 +25,13 @@ const PROBLEMS: u8 = 1 << 5;
 const WINDOW_BIT: usize = 0;
 const VALUES_BIT: usize = 1;
 const FIRST_SLOT: usize = 2;
-/// It lies behind the slots of the first release.
+/// Bit of the shape. It follows the slots of the first release.
 const SHAPE_BIT: usize = FIRST_SLOT + 34;
-/// Number of bits of a mask. A number has 64 bits, so there can be 61 slots.
+/// Number of bits of a mask. A mask is a 64-bit number, so there can be 61 slots.
 const BITS: usize = slot_bit(SLOTS);
 
-/// Returns the bit of a slot. Slots that are added after the first release have the bits behind that of the shape, so
-/// that files without them are read as before.
+/// Returns the bit of a slot. Slots that are added after the first release have bits after that of the shape, so that
+/// files without them are read as before.
 const fn slot_bit(slot: usize) -> usize {
     let bit = FIRST_SLOT + slot;
     if bit < SHAPE_BIT { bit } else { bit + 1 }

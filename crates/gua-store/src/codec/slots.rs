@@ -13,7 +13,7 @@ use super::{Damage, Lookup, Names};
 /// A number, or the reason it is missing.
 pub(crate) type Slot = Reading<u64>;
 
-/// Number of slots. It may grow up to 61: a new reading takes the next one, and older files have none of it.
+/// Number of slots. It may grow up to 61: a new reading takes the next slot, which is missing in older files.
 pub(crate) const SLOTS: usize = 34;
 pub(crate) type Slots = [Slot; SLOTS];
 

@@ -65,7 +65,7 @@ fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(connection, STALE_FROM)?.is_some())
 }
 
-/// Whether the totals have an earlier form, which readers cannot use. All have the same one.
+/// Whether the totals have an earlier form, which readers cannot use. All totals of a file have the same form.
 pub(crate) fn have_earlier_form(connection: &Connection) -> rusqlite::Result<bool> {
     let first = "SELECT substr(body, 1, 1) FROM old_quarter ORDER BY quarter LIMIT 1";
     let form: Option<Vec<u8>> = sql::find(connection, first, [])?;
@@ -315,8 +315,8 @@ impl QuarterVisitor for WithoutOwn<'_> {
 
 impl History {
     /// Visits the totals of imported rows in a window: whole quarters from the stored totals, its edges from the rows.
-    /// Other thresholds are applied to the rows alone. Rows of GPUs that own ticks observed are left out, and
-    /// damaged rows; returns how many.
+    /// Thresholds other than the stored ones are applied to the rows alone. Damaged rows, and rows of GPUs that own ticks
+    /// observed, are left out; returns how many.
     pub fn imported(
         &self,
         window: Period,

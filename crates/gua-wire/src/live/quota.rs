@@ -1,4 +1,4 @@
-//! Use under the quotas of a host, for the alerts of a board.
+//! Use of a host's quotas, for the alerts of a board.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct LiveQuota {
 }
 
 impl LiveQuota {
-    /// Returns what may leave the host of a standing; `None` if nothing was used, or if the name may not leave.
+    /// Returns the part of a standing that may leave the host; `None` if nothing was used, or if the name may not leave.
     #[must_use]
     pub fn new(users: &UserPolicy, standing: &Standing) -> Option<Self> {
         let Standing { limit, period, .. } = standing;
@@ -70,7 +70,7 @@ impl LiveQuota {
         }
     }
 
-    /// Returns the standing without a forecast, which does not leave the host.
+    /// Returns the standing without a forecast, because forecasts do not leave the host.
     #[must_use]
     pub fn standing(&self) -> Standing {
         let period = Period::new(self.from, self.to);
@@ -102,7 +102,7 @@ impl LiveQuota {
     }
 }
 
-/// Term of a quota. The length of a rolling window is that of its period.
+/// Term of a quota. The window of a rolling quota is its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuotaTerm {

@@ -49,7 +49,7 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     Ok(balance::exit_code("gua statement", left_out, &args.strict))
 }
 
-/// Asks for a statement, adds the use of monthly limits, and returns it with its costs. Limits with other periods do not apply to
+/// Requests a statement, adds the use of monthly limits, and returns it with its costs. Limits with other periods do not apply to
 /// a month.
 pub(super) fn gather(
     context: &Context,
