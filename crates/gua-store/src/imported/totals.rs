@@ -65,11 +65,10 @@ fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(connection, STALE_FROM)?.is_some())
 }
 
-/// Whether the totals have an earlier form, which readers cannot use. All totals of a file have the same form.
+/// Whether any totals have an earlier form, which readers cannot use.
 pub(crate) fn have_earlier_form(connection: &Connection) -> rusqlite::Result<bool> {
-    let first = "SELECT substr(body, 1, 1) FROM old_quarter ORDER BY quarter LIMIT 1";
-    let form: Option<Vec<u8>> = sql::find(connection, first, [])?;
-    Ok(form.is_some_and(|form| form != [totals::IMPORTED_FORM]))
+    let earlier = "SELECT EXISTS (SELECT 1 FROM old_quarter WHERE substr(body, 1, 1) <> ?1)";
+    sql::value(connection, earlier, [[totals::IMPORTED_FORM]])
 }
 
 /// Recomputes all totals.
