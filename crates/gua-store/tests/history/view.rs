@@ -112,7 +112,10 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
     let place = Place::new();
     let window = recorded(&place);
     let source = RecordsSource::new(|| Ok(Box::new(view(&place, others()))));
-    let question = Question::of_window(window, TimeZone::UTC, window.to());
+    let question = Question {
+        detail: Detail::Charts,
+        ..Question::of_window(window, TimeZone::UTC, window.to())
+    };
     let report = source.report(&question).unwrap();
     let mut people: Vec<(&str, u64)> = report
         .people

@@ -213,7 +213,7 @@ mod tests {
     use std::ops::ControlFlow;
 
     use gua_model::{Period, Uid};
-    use gua_query::{Others, Question, Records, View, Viewer};
+    use gua_query::{Detail, Others, Question, Records, View, Viewer};
     use gua_store::{History, OpenMode, Store, WriterOptions};
     use gua_test::old_history::{self, Shape};
     use gua_test::recorded::record;
@@ -365,7 +365,10 @@ mod tests {
         );
 
         let window = Period::new("2026-11-14T00:00:00Z".parse().unwrap(), midnight);
-        let question = Question::of_window(window, TimeZone::UTC, midnight);
+        let question = Question {
+            detail: Detail::Charts,
+            ..Question::of_window(window, TimeZone::UTC, midnight)
+        };
         let masked = gua_query::report(&view(), &question).unwrap();
         let of_root = gua_query::report(&opened(), &question).unwrap();
         assert_eq!(masked.session_count, of_root.session_count);
