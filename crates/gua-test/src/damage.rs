@@ -33,7 +33,7 @@ pub const DAMAGES: [(&str, &[&str]); 9] = [
             "UPDATE collector_run SET started = 1, ended = 9223372036854775807, interval = 9223372036854775807",
             "INSERT INTO watched_run (owner, run, name, started, ended, cards, summary) SELECT 1, 'run' || column1, 'train',
              column1, 9223372036854775807, '', '{}' FROM (VALUES (-1), (1), (4102444799999999))",
-            "INSERT INTO refusal (at, requester, event, wanted, had, outcome, waited) VALUES
+            "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES
              (4102444799999999, 1, 'event', 1, 0, 'refused', 9223372036854775807)",
         ],
     ),
@@ -77,7 +77,7 @@ pub const DAMAGES: [(&str, &[&str]); 9] = [
             "UPDATE owner SET uid = -1 WHERE id = 1",
             "UPDATE collector_run SET boot = x'00'",
             "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (1, 2, 'unheard-of', '', -1)",
-            "INSERT INTO refusal (at, requester, event, wanted, had, outcome, waited) VALUES (1, 1, 'event', -1, 0, 'unheard-of', 0)",
+            "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (1, 1, 'event', -1, 0, 'unheard-of', 0)",
             "INSERT INTO watched_run (owner, run, name, started, cards, summary) VALUES (1, 'run', 'train', 1, char(1), '{}')",
             "UPDATE old_text SET text = char(1) WHERE id = 0",
             "UPDATE old_card_block SET run = 9223372036854775807",
