@@ -179,6 +179,12 @@ impl Evaluation<'_> {
                 live.report.observed_at,
             ));
         }
+        if wants(When::Unhealthy) || wants(When::Lost) {
+            found.extend(live.report.gpus.iter().flat_map(faults));
+            let gone = self.gone.iter();
+            found.extend(gone.map(|gpu| lost_gpu(gpu, Loss::NotListed)));
+        }
+        // Last, so that many quotas do not displace faults.
         if wants(When::QuotaNear) || wants(When::QuotaOver) {
             found.extend(live.quotas.iter().filter_map(|used| {
                 let standing = used.standing();
@@ -186,11 +192,7 @@ impl Evaluation<'_> {
                 Some(quota(&standing, when, use_of(&standing)))
             }));
         }
-        if wants(When::Unhealthy) || wants(When::Lost) {
-            found.extend(live.report.gpus.iter().flat_map(faults));
-            let gone = self.gone.iter();
-            found.extend(gone.map(|gpu| lost_gpu(gpu, Loss::NotListed)));
-        }
+        found.retain(|one| wants(one.when));
         found
     }
 
