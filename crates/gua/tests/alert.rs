@@ -191,7 +191,7 @@ fn without_alerts_the_commands_explain_how_to_get_them() {
         list.starts_with("no alerts are configured with by = \"board\"\n"),
         "{list}"
     );
-    assert!(list.contains("silent") && !list.contains("quota"), "{list}");
+    assert!(list.contains("silent") && !list.contains("nudge"), "{list}");
     // A limit of 0 is refused: it would show no messages even if there are some.
     assert_eq!(host.gua("alert history --limit 0").code, 2);
 }

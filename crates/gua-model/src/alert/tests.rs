@@ -480,7 +480,15 @@ fn each_condition_can_be_found_by_a_daemon_or_a_board() {
     };
     assert_eq!(
         found_by(Sender::Board),
-        ["idle-held", "unhealthy", "lost", "gap", "silent"]
+        [
+            "idle-held",
+            "quota-near",
+            "quota-over",
+            "unhealthy",
+            "lost",
+            "gap",
+            "silent"
+        ]
     );
     assert_eq!(found_by(Sender::Daemon).len(), When::ALL.len() - 1);
 }
