@@ -9,7 +9,7 @@ use gua_model::chain::chain;
 use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_probe::clock;
-use gua_settings::Loaded;
+use gua_settings::{FlagValue, Loaded};
 use gua_wire::live::{LiveQuota, MAX_QUOTAS};
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
@@ -25,6 +25,7 @@ const READ_PERIOD: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct QuotaReporter {
     history: PathBuf,
+    flags: Vec<FlagValue>,
     users: UserPolicy,
     state: Mutex<State>,
 }
@@ -40,9 +41,10 @@ struct State {
 impl QuotaReporter {
     /// Creates a reporter of the use that a history has.
     #[must_use]
-    pub fn new(loaded: &Loaded, history: &Path, users: &UserPolicy) -> Self {
+    pub fn new(loaded: &Loaded, flags: &[FlagValue], history: &Path, users: &UserPolicy) -> Self {
         Self {
             history: history.to_owned(),
+            flags: flags.to_vec(),
             users: users.clone(),
             state: Mutex::new(State {
                 loaded: loaded.clone(),
@@ -65,7 +67,7 @@ impl QuotaReporter {
     }
 
     fn read(&self, state: &mut State, now: Timestamp) {
-        let loaded = Loaded::from(&state.loaded.inputs, &[]);
+        let loaded = Loaded::from(&state.loaded.inputs, &self.flags);
         // If the settings have a mistake, the previous ones stay in force, as in the daemon's loop.
         if loaded.checked().is_ok() {
             state.loaded = loaded;

@@ -9,7 +9,7 @@ use gua_model::text::sanitize;
 use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_settings::kind::{PushForm, UserNames};
-use gua_settings::{Loaded, Settings};
+use gua_settings::{FlagValue, Loaded, Settings};
 use gua_wire::snapshot::{About, ErrorCode, Form};
 use gua_wire::users::UserPolicy;
 use gua_wire::{CloudConfig, Snapshot};
@@ -150,13 +150,17 @@ pub fn named(enrolled: &Enrolled) -> String {
 }
 
 /// Builds live reports by the settings, with the history at a path.
-pub fn live_reporter(loaded: &Loaded, history: &Path) -> Result<LiveReporter, Failure> {
+pub fn live_reporter(
+    loaded: &Loaded,
+    flags: &[FlagValue],
+    history: &Path,
+) -> Result<LiveReporter, Failure> {
     let users = users(&loaded.settings)?;
     Ok(LiveReporter {
         settings: loaded.settings.clone(),
         history: history.to_owned(),
         hostname: host::name(),
-        quotas: Some(Arc::new(QuotaReporter::new(loaded, history, &users))),
+        quotas: Some(Arc::new(QuotaReporter::new(loaded, flags, history, &users))),
         users,
     })
 }

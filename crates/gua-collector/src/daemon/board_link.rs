@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use gua_model::failure::Failure;
 use gua_probe::fault::DriverFault;
-use gua_settings::Loaded;
+use gua_settings::{FlagValue, Loaded};
 
 use crate::board::names::NameBoard;
 use crate::board::setup::{self, ReportedFault};
@@ -62,7 +62,11 @@ pub(super) struct Link {
 
 impl Link {
     /// Configures the link, if one is requested. Nothing is contacted.
-    pub(super) fn configure(cloud: Cloud, loaded: &Loaded) -> Result<Option<Self>, Failure> {
+    pub(super) fn configure(
+        cloud: Cloud,
+        loaded: &Loaded,
+        flags: &[FlagValue],
+    ) -> Result<Option<Self>, Failure> {
         if cloud == Cloud::Off {
             return Ok(None);
         }
@@ -71,7 +75,7 @@ impl Link {
         Ok(Some(Self {
             enrolled: setup::enrolled(loaded)?,
             enrolment: setup::enrolment(loaded),
-            live: setup::live_reporter(loaded, &settings.history.db.value)?,
+            live: setup::live_reporter(loaded, flags, &settings.history.db.value)?,
             archive_days: has_archive.then_some(settings.cloud.archive_days.value),
         }))
     }

@@ -68,7 +68,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     if place.is_default() {
         make_directory_of(place.path())?;
     }
-    let (link, unencrypted) = link(job.cloud, &job.loaded)?;
+    let (link, unencrypted) = link(job.cloud, &job.loaded, &job.flags)?;
     let (log, mut starter, pid_file) = match job.mode {
         Mode::Foreground => (None, None, None),
         Mode::Background { starter } => {
@@ -154,10 +154,14 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
 }
 
 /// Configures the link to the board. A board without TLS is only a warning: the daemon then collects without pushes.
-fn link(cloud: Cloud, loaded: &Loaded) -> Result<(Option<Link>, Option<Failure>), Failure> {
+fn link(
+    cloud: Cloud,
+    loaded: &Loaded,
+    flags: &[FlagValue],
+) -> Result<(Option<Link>, Option<Failure>), Failure> {
     match cloud.admit(loaded)? {
         Some(warning) => Ok((None, Some(warning))),
-        None => Ok((Link::configure(cloud, loaded)?, None)),
+        None => Ok((Link::configure(cloud, loaded, flags)?, None)),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         enrolled: &enrolled,
         form: setup::push_form(settings),
         files: setup::link_files(&context.loaded, &settings.history.db.value),
-        live: setup::live_reporter(&context.loaded, &settings.history.db.value)?,
+        live: setup::live_reporter(&context.loaded, &context.flags, &settings.history.db.value)?,
         origin: match args.fake {
             true => Origin::Fake,
             false => Origin::Driver,
