@@ -85,7 +85,7 @@ const HOLDERS: Family = Family::gauge(
 const IDLE_TIME: Family = Family::gauge(
     "gua_board_idle_held_seconds",
     Some("seconds"),
-    "Sum of the times for which the GPUs that are idle-held now have been idle-held.",
+    "Sum, over the GPUs that are idle-held or orphan-held now, of the known time in that state.",
 );
 const POWER: Family = Family::gauge(
     "gua_board_power_watts",

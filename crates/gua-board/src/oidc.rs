@@ -288,8 +288,8 @@ impl Oidc {
         let log = self.without_groups.lock();
         let mut log = log.unwrap_or_else(PoisonError::into_inner);
         match log.change(&groups.as_ref().ok_or(())) {
-            Some(Ok(log_ins)) => info!(claim, log_ins, "the provider's token has groups again"),
-            Some(Err(())) => warn!(claim, "the provider's token has no groups in this claim"),
+            Some(Ok(log_ins)) => info!(claim, log_ins, "ID tokens contain the groups claim again"),
+            Some(Err(())) => warn!(claim, "the ID token does not contain the groups claim"),
             None => {}
         }
         Ok(groups.unwrap_or_default())

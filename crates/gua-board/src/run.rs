@@ -219,8 +219,8 @@ async fn watch_host(app: Arc<App>) {
             Ok::<_, Problem>(())
         });
         match failures.change(&refreshed.await) {
-            Some(Ok(failures)) => info!(failures, "host read again"),
-            Some(Err(error)) => warn!(error = %error, "host not read"),
+            Some(Ok(failures)) => info!(failures, "the host can be read again"),
+            Some(Err(error)) => warn!(error = %error, "cannot read the host"),
             None => {}
         }
     }

@@ -124,6 +124,6 @@ pub enum Trouble {
     #[error("lasts longer than allowed")]
     TooLong,
     /// More entries than one user may have; the rest was not read.
-    #[error("exceeds the number of entries that a user may have")]
+    #[error("has more entries than a user may have")]
     TooMany,
 }

@@ -167,7 +167,7 @@ impl HistorySink {
         if written > 0 {
             info!(
                 ticks = written,
-                "the history can be written again; waiting ticks written"
+                "the history can be written again; the waiting ticks are stored"
             );
         }
         Ok(())

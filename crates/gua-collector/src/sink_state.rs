@@ -80,7 +80,7 @@ impl SinkState {
         let maintained = self.sink.maintain(at);
         let sink = self.sink.name();
         match self.maintenance.change(&maintained) {
-            Some(Ok(attempts)) => info!(sink, attempts, "maintenance works again"),
+            Some(Ok(attempts)) => info!(sink, attempts, "maintenance succeeded again"),
             Some(Err(error)) => warn!(sink, %error, "maintenance failed"),
             None => {}
         }

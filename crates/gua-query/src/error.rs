@@ -12,7 +12,7 @@ use crate::gpu::ListedGpus;
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum RecordsError {
     /// A writer appeared during a read that assumed that there was none. Another attempt succeeds.
-    #[error("the history changed while it was read; ask again")]
+    #[error("the history changed while it was read; try again")]
     Changed,
     /// The visitor stopped the visit.
     #[error("reading was stopped")]

@@ -93,7 +93,7 @@ pub enum WriteError {
     Locked(#[source] rusqlite::Error),
     #[error("the history is damaged")]
     Damaged(#[source] rusqlite::Error),
-    #[error("the time of the tick, {0}, or its interval is impossible")]
+    #[error("the tick at {0} has an invalid time or interval")]
     Time(jiff::Timestamp),
     #[error("the history has inconsistent rows")]
     Inconsistent(#[source] ReadError),
@@ -147,7 +147,7 @@ pub enum ReadError {
     #[error("the history has an invalid {0}")]
     Value(&'static str),
     /// A collector started to write to a file that was opened as one without a writer.
-    #[error("the history changed while it was read; ask again")]
+    #[error("the history changed while it was read; try again")]
     Changed,
     /// The request needs ticks that retention has deleted.
     #[error(

@@ -56,9 +56,9 @@ impl Enrolled {
         let failures = self.token_failures.lock();
         let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
         match failures.change(&replaced) {
-            Some(Ok(failures)) => info!(failures, "the replacement of the token no longer fails"),
+            Some(Ok(failures)) => info!(failures, "the token was replaced"),
             Some(Err(error)) => {
-                warn!(error = %chain(error), "token not replaced; the present one stays valid");
+                warn!(error = %chain(error), "cannot replace the token; the current one stays valid");
             }
             None => {}
         }

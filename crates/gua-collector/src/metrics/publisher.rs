@@ -148,10 +148,10 @@ impl Publisher {
         };
         let unbalanced = &accounting.accounts.unbalanced;
         self.unbalanced.update(unbalanced, |gpu, ticks| match ticks {
-            Some(ticks) => info!(%gpu, ticks, "counters of time are available again"),
+            Some(ticks) => info!(%gpu, ticks, "time counters are available again"),
             None => warn!(
                 %gpu,
-                "no counters of time for a GPU whose stored hours do not add up; `gua db check` says why"
+                "no time counters for a GPU whose stored hours do not add up; `gua db check` says why"
             ),
         });
     }

@@ -225,7 +225,7 @@ pub(super) fn alerts(facts: &Facts) -> Finding {
         (_, None) => Status::Ok.finding(format!("{count} configured"), details),
         (_, Some((first, []))) => Status::Warning.finding(first, details),
         (_, Some((first, more))) => {
-            let summary = format!("{first}, and {} more: gua alert list", more.len());
+            let summary = format!("{first}; {} more in `gua alert list`", more.len());
             Status::Warning.finding(summary, details)
         }
     }
