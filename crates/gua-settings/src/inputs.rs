@@ -245,7 +245,8 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
         // Compare names without the prefix: the common part would make all of them similar.
         let all = settings
             .chain([CONFIG_VARIABLE, TOKEN_VARIABLE, BOARD_TOKEN_VARIABLE])
-            .chain(RUN_VARIABLES);
+            .chain(RUN_VARIABLES)
+            .chain(cfg!(debug_assertions).then_some(SYSTEM_FILE_VARIABLE));
         all.filter_map(|name| name.strip_prefix(PREFIX))
     };
     let mut unknown: Vec<String> = names

@@ -6,8 +6,9 @@ use std::io::Write as _;
 use crate::variable;
 
 /// Reasons that installing a package cannot remove: an ordinary user, a container, an older distribution.
-const ACCEPTED: [&str; 5] = [
+const ACCEPTED: [&str; 6] = [
     "needs root",
+    "needs root or systemd",
     "needs root with CAP_SYS_PTRACE",
     "no mounts here",
     "no Python 3.12",

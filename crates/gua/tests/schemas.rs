@@ -53,6 +53,10 @@ const OF_THE_MONTH: &[(&str, &str)] = &[
         "statement --month 2026-10 --user ada --json",
     ),
     ("gua.quota.v1", "quota show --json"),
+    (
+        "gua.quota-percentages.v1",
+        "quota show --formula percent --json",
+    ),
     ("gua.explain.v1", "explain 2 --at 2h --json"),
     // In the outage, and before the first tick.
     (

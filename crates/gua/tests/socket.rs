@@ -494,15 +494,15 @@ fn a_lock_on_the_history_loses_no_tick_and_its_holder_is_logged() {
     let log = daemon.stderr();
     let named = format!("the history is locked; ticks wait in memory (holder=pid {pid} (python3");
     assert!(log.contains(&named), "{log}");
-    assert!(log.contains("waiting ticks written"), "{log}");
+    assert!(log.contains("the waiting ticks are stored"), "{log}");
     assert!(!log.contains("lost"), "{log}");
 }
 
 #[test]
 fn a_reader_that_cannot_answer_says_so() {
     let host = host(TWO_GPUS);
-    let mut command = host.command(host.path("gua"));
-    command.args(["__answers", "gua.db"]).stdin(Stdio::null());
+    let mut command = host.gua_command("__answers gua.db");
+    command.stdin(Stdio::null());
     let reader = host.start(command);
     wait_for("a warning", || {
         reader
