@@ -57,6 +57,7 @@ pub(super) struct Engine {
     names: BTreeMap<Uid, String>,
     name_lookup: Lookup<Uid, Option<String>>,
     failures: FailureLog,
+    look_back_failures: FailureLog,
 }
 
 impl Engine {
@@ -80,6 +81,7 @@ impl Engine {
             names: BTreeMap::new(),
             name_lookup: Lookup::new(name_in_directory),
             failures: FailureLog::default(),
+            look_back_failures: FailureLog::default(),
         }
     }
 
@@ -167,11 +169,7 @@ impl Engine {
             self.read_quotas(now);
         }
         let health = unhealthy(sample, &self.known);
-        for gpu in known_gpus(sample) {
-            if self.known.iter().all(|known| known.uuid != gpu.uuid) {
-                self.known.push(gpu);
-            }
-        }
+        self.learn(known_gpus(sample));
         let times = self.unobserved(tick, now);
         // Without new ticks, nothing is known of the time since the last one.
         let at = sample.at;
@@ -219,10 +217,28 @@ impl Engine {
             limit: 1,
         };
         let ticks = location::file_at(self.history.clone()).ticks(&question);
-        let last = ticks.ok().and_then(|ticks| ticks.into_iter().next_back());
-        if let Some(last) = last {
+        match self.look_back_failures.change(&ticks) {
+            Some(Ok(failures)) => info!(failures, "the last tick can be read for alerts again"),
+            Some(Err(error)) => warn!(error = chain(error), "cannot read the last tick for alerts"),
+            None => {}
+        }
+        let Ok(ticks) = ticks else {
+            // The next evaluation reads it again.
+            lock(&self.slot).first = Some(at);
+            return;
+        };
+        if let Some(last) = ticks.into_iter().next_back() {
             self.gaps.extend(missed(&last, at));
-            self.known = known_gpus(&last.sample);
+            self.learn(known_gpus(&last.sample));
+        }
+    }
+
+    /// Remembers GPUs.
+    fn learn(&mut self, gpus: Vec<KnownGpu>) {
+        for gpu in gpus {
+            if self.known.iter().all(|known| known.uuid != gpu.uuid) {
+                self.known.push(gpu);
+            }
         }
     }
 
