@@ -32,7 +32,8 @@ use crate::token_cache::TokenCache;
 /// Reads the messages of the board's alerts, the latest first. The error is a sentence. Blocks.
 pub type AlertLog = Arc<dyn Fn() -> Result<AlertHistoryDocument, String> + Send + Sync>;
 
-/// Reads the board's alerts from its configuration. Blocks. The error is one sentence.
+/// Reads the board's alerts from its configuration, without errors that name people. Blocks. The error is one sentence, which the
+/// function has logged.
 pub type AlertList = Arc<dyn Fn() -> Result<AlertsDocument, String> + Send + Sync>;
 
 /// Reads the CPU time and the memory of this process, if the kernel reports them.

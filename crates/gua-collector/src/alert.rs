@@ -46,6 +46,9 @@ const FINAL_WAIT: Duration = Duration::from_millis(500);
 /// Maximum time of notify-send.
 const DESKTOP_LIMIT: Duration = Duration::from_secs(5);
 
+/// What the page of a board shows if messages of an alert are not delivered.
+const UNDELIVERED: &str = "messages are not delivered; see the board's log";
+
 /// What the sink leaves for the thread.
 #[derive(Debug, Default)]
 struct Slot {
@@ -179,6 +182,28 @@ fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'
 /// The configured alerts of a sender, for `gua alert list`, and the problems that concern all of them, one sentence each.
 #[must_use]
 pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
+    let alerts = loaded.settings.alerts.iter();
+    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
+    listed_of(&alerts.collect::<Vec<_>>(), loaded, sender, |error| error)
+}
+
+/// The configured alerts of a board for its pages. The errors of messages are left out: they are about the hosts of all workspaces,
+/// and can quote the address of a person.
+#[must_use]
+pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
+    let alerts = loaded.settings.alerts.iter();
+    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
+    let alerts = alerts.collect::<Vec<_>>();
+    listed_of(&alerts, loaded, sender, |_| UNDELIVERED.to_owned())
+}
+
+/// Lists these alerts; `shown` returns what is shown of a failed delivery.
+fn listed_of(
+    alerts: &[&Listed<Alert>],
+    loaded: &Loaded,
+    sender: &SenderState,
+    shown: fn(String) -> String,
+) -> (AlertsDocument, Vec<String>) {
     let mut problems = Vec::new();
     let state = load(sender).unwrap_or_else(|error| {
         problems.push(format!(
@@ -186,23 +211,22 @@ pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<Str
         ));
         State::default()
     });
-    let row = |alert: &Listed<Alert>| {
+    let row = |alert: &&Listed<Alert>| {
         let Alert { name, target, .. } = &alert.value;
-        let problem = target::problem(target).or_else(|| state.failure_of(name));
+        let failure = || state.failure_of(name).map(shown);
+        let problem = target::problem(target).or_else(failure);
         let source = alert.source.to_string();
         AlertRow::new(&alert.value, source, state.last_sent_by(name), problem)
     };
-    let alerts = loaded.settings.alerts.iter();
-    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
-    let document = AlertsDocument::new(alerts.map(row).collect());
+    let document = AlertsDocument::new(alerts.iter().map(row).collect());
     if sender.by == Sender::Daemon {
-        problems.extend(unsent(loaded));
+        problems.extend(unsent(alerts, loaded));
     }
     (document, problems)
 }
 
-/// Reasons why no daemon sends alerts now: one sentence for the alerts of the host, and one for those of the user.
-fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
+/// Reasons why no daemon sends these alerts now: one sentence for those of the host, and one for those of the user.
+fn unsent(alerts: &[&Listed<Alert>], loaded: &Loaded) -> impl Iterator<Item = String> {
     let settings = &loaded.settings;
     let (read, service) = (
         location::history(loaded),
@@ -215,10 +239,9 @@ fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
             Layer::User if read == *service => ("of this user", &settings.history.db.value),
             Layer::User => ("of this user", &read),
         };
-        let mut alerts = settings.alerts.iter();
-        let is_its =
-            |alert: &Listed<Alert>| alert.layer == layer && alert.value.by == Sender::Daemon;
+        let is_its = |alert: &&Listed<Alert>| alert.layer == layer;
         let health = alerts
+            .iter()
             .any(is_its)
             .then(|| judged(history, settings, clock::now()))?;
         let why = health.err()?.replace('\n', " ");
@@ -229,14 +252,15 @@ fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
 /// Number of alerts that a daemon of this user sends, and their problems, one sentence each.
 #[must_use]
 pub fn problems(loaded: &Loaded) -> (usize, Vec<String>) {
-    let count = applicable(loaded, &loaded.settings.history.db.value).count();
-    if count == 0 {
+    let alerts: Vec<_> = applicable(loaded, &loaded.settings.history.db.value).collect();
+    if alerts.is_empty() {
         return (0, Vec::new());
     }
-    let (document, mut problems) = listed(loaded, &SenderState::daemon(loaded));
+    let sender = SenderState::daemon(loaded);
+    let (document, mut problems) = listed_of(&alerts, loaded, &sender, |error| error);
     let rows = document.alerts.iter();
     problems.extend(rows.filter_map(AlertRow::problem));
-    (count, problems)
+    (alerts.len(), problems)
 }
 
 fn load(sender: &SenderState) -> Result<State, String> {

@@ -36,8 +36,7 @@ pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert
     let Some(list) = &call.app.options.alert_list else {
         return Ok(Json(List { items: Vec::new() }));
     };
-    let alerts = list().map_err(|error| {
-        warn!(error, "cannot read the configured alerts");
+    let alerts = list().map_err(|_| {
         Problem::NoHistory(
             "the configuration of the board has a mistake; its log says which".to_owned(),
         )

@@ -13,6 +13,7 @@ use jiff::SignedDuration;
 use tempfile::TempDir;
 
 use super::outbox::Outbox;
+use super::state::Pending;
 use super::*;
 use crate::history::HistorySink;
 
@@ -207,6 +208,60 @@ fn a_message_that_is_permanently_refused_is_not_repeated() {
     assert_eq!(error, "the destination answered with HTTP status 400");
     let log = serde_json::to_string(&engine.outbox.state).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn the_page_of_a_board_shows_no_errors_of_messages() {
+    let stage = Stage::new(OK);
+    let loaded = stage.loaded("by = \"board\"\nname = \"lab\"\nwhen = [\"lost\"]");
+    let sender = SenderState::board(stage.directory.path());
+    let mut outbox = Outbox::open(sender.state_file.clone());
+    let message = AlertMessage {
+        id: "1".to_owned(),
+        at: stage.start,
+        alert: "lab".to_owned(),
+        when: "lost".to_owned(),
+        host: "lab1".to_owned(),
+        host_id: None,
+        workspace: Some("another".to_owned()),
+        user: None,
+        title: String::new(),
+        text: String::new(),
+        details: Vec::new(),
+    };
+    outbox.state.pending.push(Pending {
+        message,
+        to: "email".to_owned(),
+        attempts: 1,
+        error: Some("550 no mailbox ada@example.com".to_owned()),
+    });
+    outbox.state.save(&sender.state_file).unwrap();
+    let problem = |document: AlertsDocument| document.alerts[0].problem.clone().unwrap();
+    let (of_administrator, _) = listed(&loaded, &sender);
+    assert!(problem(of_administrator).contains("ada@example.com"));
+    let (of_page, _) = listed_for_page(&loaded, &sender);
+    assert_eq!(problem(of_page), UNDELIVERED);
+    // What is wrong with the target is shown.
+    fs::remove_file(stage.directory.path().join("url")).unwrap();
+    let (of_page, _) = listed_for_page(&loaded, &sender);
+    assert!(problem(of_page).contains("url"));
+}
+
+#[test]
+fn the_time_before_the_start_is_read_again_after_an_error() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 300);
+    let mut engine = stage.engine("when = [\"gap\"]\nlonger_than = \"10m\"");
+    let (path, moved) = (stage.path(), stage.directory.path().join("moved.db"));
+    fs::rename(&path, &moved).unwrap();
+    fs::write(&path, "no history").unwrap();
+    let tick = stage.tick(3900);
+    step(&mut engine, tick.clone(), 0);
+    assert_eq!(lock(&engine.slot).first, Some(tick.sample.at));
+    fs::rename(&moved, &path).unwrap();
+    step(&mut engine, tick, 1);
+    assert_eq!(lock(&engine.slot).first, None);
+    assert_eq!(stage.webhook.requests().len(), 1);
 }
 
 #[test]

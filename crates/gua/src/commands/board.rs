@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gua_board::alert::Watch;
@@ -25,12 +25,14 @@ use gua_collector::alert::{self, FleetAlerts, SenderState};
 use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::service::web::WebServer;
 use gua_model::alert::{Alert, Sender};
+use gua_model::failure_log::FailureLog;
 use gua_probe::host;
 use gua_settings::{Inputs, Loaded};
 use gua_wire::Pin;
 use gua_wire::server_url::Unencrypted;
 use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{info, warn};
 
 use crate::commands::prelude::*;
 use crate::commands::serve::{MIN_TOKEN_LENGTH, read_trimmed, set_up};
@@ -288,10 +290,25 @@ fn alert_log(directory: &Path) -> AlertLog {
 fn alert_list(context: &Context, directory: &Path) -> AlertList {
     let sender = SenderState::board(directory);
     let (inputs, flags) = (context.loaded.inputs.clone(), context.flags.clone());
+    let failures = Mutex::new(FailureLog::default());
     Arc::new(move || {
         let loaded = Loaded::from(&inputs, &flags);
-        loaded.checked().map_err(|failure| failure.message)?;
-        Ok(alert::listed(&loaded, &sender).0)
+        let checked = loaded.checked().map_err(|failure| failure.message);
+        let listed = checked.map(|_| alert::listed_for_page(&loaded, &sender));
+        let problem = match &listed {
+            Ok((_, problems)) => problems.first(),
+            Err(mistake) => Some(mistake),
+        };
+        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.change(&problem.map_or(Ok(()), Err)) {
+            Some(Ok(failures)) => info!(
+                failures,
+                "the configured alerts and their state can be read again"
+            ),
+            Some(Err(error)) => warn!(error, "cannot read the configured alerts and their state"),
+            None => {}
+        }
+        listed.map(|(document, _)| document)
     })
 }
 
