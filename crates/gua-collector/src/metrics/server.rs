@@ -44,7 +44,7 @@ fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener
         match tried {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address);
-                let failures = failures.end().unwrap_or_default();
+                let failures = failures.end();
                 info!(%address, failures, "serving metrics");
                 return listener;
             }
