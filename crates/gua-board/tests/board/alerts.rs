@@ -599,6 +599,26 @@ async fn quotas_that_are_nearly_and_completely_used_are_found() {
 }
 
 #[tokio::test]
+async fn many_quotas_displace_no_fault_and_only_configured_conditions_are_found() {
+    let mut stage = Stage::new().await;
+    let headers = [("authorization", stage.token.as_str())];
+    let mut report = report_with_quota(stage.board.app.now(), 11);
+    let quotas = (0..200).map(|number| {
+        let mut quota = report["quotas"][0].clone();
+        quota["who"] = json!({"person": format!("user{number}")});
+        quota
+    });
+    report["quotas"] = quotas.collect();
+    report["gpus"][0]["health"] = json!(["uncorrected-errors"]);
+    let board = &stage.board;
+    let answer = board.call("POST /agent/v1/live", &headers, report.to_string());
+    assert_eq!(answer.await.status, 202);
+    let found = stage.find(&alert(&[When::QuotaOver, When::Unhealthy], None));
+    assert_eq!((found.len(), found[0].when), (128, When::Unhealthy));
+    assert_eq!(stage.find(&alert(&[When::QuotaNear], None)), []);
+}
+
+#[tokio::test]
 async fn only_those_who_see_names_can_copy_a_command_that_asks_the_holder() {
     let stage = Stage::new().await;
     let mut gpus = ["GPU-a", "GPU-b", "GPU-c", "GPU-d"].map(held);
