@@ -10,7 +10,7 @@ use crate::cadence::Cadence;
 use crate::gap::{Gap, GapReason};
 use crate::period::{Period, micros_between};
 use crate::period_set::PeriodSet;
-use crate::report::Covered;
+use crate::report::{Covered, fill_gaps};
 use crate::unit::Micros;
 
 /// Time that the ticks of one GPU cover, from the first to the end of the last. Times are microseconds since 1970.
@@ -29,6 +29,9 @@ pub struct ImportedCoverage {
     ticks: u64,
     /// Gaps between ticks, in order: the time of the last tick, the end of the covered time, and the time of the next tick.
     gaps: Vec<(i64, i64, i64)>,
+    /// Part of the covered time that is unobserved if ticks cover less than the recorded interval. Its place is unknown.
+    #[serde(skip)]
+    sparse: u64,
 }
 
 impl ImportedCoverage {
@@ -45,15 +48,19 @@ impl ImportedCoverage {
             end: at.saturating_add(interval),
             overlap: 0,
             gaps: Vec::new(),
+            sparse: 0,
             ticks: 1,
         }
     }
 
     /// Returns the coverage if each tick covered `interval`. The gaps are those of the recorded intervals, but each
-    /// begins where the last tick before it then ends.
+    /// begins where the last tick before it then ends. If the recorded intervals are longer, by more than ticks may be
+    /// late, only the time of the ticks is observed.
     #[must_use]
     pub fn with_interval(&self, interval: Micros) -> Self {
         let given = i64::try_from(interval.0).unwrap_or(i64::MAX);
+        let recorded = self.gaps.iter().map(|(last, from, _)| from - last);
+        let recorded = recorded.chain([self.first_interval, self.interval]).max();
         let gaps = self.gaps.iter();
         let gaps = gaps.map(|(last, _, to)| (*last, last.saturating_add(given), *to));
         let is_gap = |(_, from, to): &(i64, i64, i64)| *to > from.saturating_add(slack(given));
@@ -68,6 +75,11 @@ impl ImportedCoverage {
         let (claimed, covered) = (interval.times(self.ticks).0, all.covered());
         if claimed / 2 > covered {
             all.overlap = claimed - covered;
+        }
+        let allowed = given.saturating_add(slack(given)).unsigned_abs();
+        let is_shorter = recorded.is_some_and(|recorded| recorded.unsigned_abs() > allowed);
+        if is_shorter || covered > allowed.saturating_mul(self.ticks) {
+            all.sparse = covered.saturating_sub(claimed);
         }
         all
     }
@@ -120,6 +132,39 @@ impl ImportedCoverage {
         self.end.abs_diff(self.first).saturating_sub(gaps.sum())
     }
 
+    /// Returns the parts of covered periods that are unobserved because ticks cover less than their recorded intervals.
+    fn sparse_gaps(&self, periods: impl Iterator<Item = Period>) -> Vec<Gap> {
+        if self.sparse == 0 {
+            return Vec::new();
+        }
+        let covered = u128::from(self.covered().max(1));
+        let mut passed = 0;
+        let gaps = periods.map(|period| {
+            let until = |passed: u64| u128::from(self.sparse) * u128::from(passed) / covered;
+            let before = until(passed);
+            passed += period.micros().0;
+            let micros = u64::try_from(until(passed) - before).unwrap_or(u64::MAX);
+            Gap {
+                period,
+                micros: Micros(micros).min(period.micros()),
+                reason: GapReason::CollectorDown,
+            }
+        });
+        gaps.filter(|gap| gap.micros > Micros(0)).collect()
+    }
+
+    /// Removes the covered time from gaps, and returns how much that is.
+    pub fn fill(&self, gaps: &mut Vec<Gap>) -> Micros {
+        let periods = self.periods();
+        let holes = gaps.iter().filter(|gap| gap.is_whole());
+        let holes: PeriodSet = holes.map(|gap| gap.period).collect();
+        let filled = fill_gaps(gaps, &periods);
+        let sparse = self.sparse_gaps(periods.iter().flat_map(|period| holes.parts(*period)));
+        let rest: Micros = sparse.iter().map(|gap| gap.micros).sum();
+        gaps.extend(sparse);
+        Micros(filled.0.saturating_sub(rest.0))
+    }
+
     /// Returns the time of the first tick.
     #[must_use]
     pub fn first(&self) -> Timestamp {
@@ -163,6 +208,9 @@ impl ImportedCoverage {
             gap.micros = gap.period.micros();
             part.is_some()
         });
+        let covered = self.periods().into_iter();
+        let covered = covered.filter_map(|period| period.overlap(Period::new(from, to)));
+        gaps.extend(self.sparse_gaps(covered));
         gaps.sort_by_key(|gap| gap.period);
         let capacity = micros_between(from, to);
         let lost: Micros = gaps.iter().map(|gap| gap.micros).sum();

@@ -9,9 +9,7 @@ use gua_model::legacy::{
     ImportedCoverage, ImportedSession, LegacyMoment, LegacyProcess, OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{
-    GpuStatus, Hold, IMPORTED_SLACK, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
-};
+use gua_model::report::{GpuStatus, Hold, IMPORTED_SLACK, Note, Now, UNKNOWN, is_imported_current};
 use gua_model::since::{Since, Start};
 use gua_model::{
     Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, QuarterTotal,
@@ -203,22 +201,21 @@ impl<'a> ImportedPart<'a> {
             .began
             .map_or(window.from(), |began| began.max(window.from()));
         let mut overlap = Micros(0);
-        for (gpu, mut covered) in coverage {
+        for (gpu, mut rows) in coverage {
             if !known.wants(&gpu) {
                 continue;
             }
             if let Some(interval) = known.question.interval {
-                covered = covered.with_interval(interval.into());
+                rows = rows.with_interval(interval.into());
             }
             // A GPU that appeared later than the others was not present before.
-            let from = match first == Some(covered.first()) {
-                true => could.min(covered.first()),
-                false => covered.first(),
+            let from = match first == Some(rows.first()) {
+                true => could.min(rows.first()),
+                false => rows.first(),
             };
             let own = known.gpus.get(&gpu).map(|gpu| gpu.first_seen);
             let to = own.map_or(window.to(), |own| own.min(window.to()).max(from));
-            let periods = covered.periods();
-            let (covered, gaps) = covered.finish(from, to);
+            let (covered, gaps) = rows.finish(from, to);
             overlap += covered.overlap;
             // Before the first own tick, the capacity of a GPU is one piece.
             if covered.capacity > Micros(0)
@@ -228,7 +225,7 @@ impl<'a> ImportedPart<'a> {
             }
             let (sum, all) = sums.coverage.entry(gpu).or_default();
             // After it, rows fill gaps of the own ticks.
-            let filled = fill_gaps(all, &periods);
+            let filled = rows.fill(all);
             sum.gap = Micros(sum.gap.0.saturating_sub(filled.0));
             sum.observed += filled;
             sum.add(&covered);
