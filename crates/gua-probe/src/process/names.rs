@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,43 @@ const RETRY: Duration = Duration::from_mins(5);
 /// Looks up one name. It may block.
 pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
 
+/// Maximum number of threads that wait for the directory.
+const MAX_WAITING: usize = 8;
+
+/// Number of threads that wait for the directory.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread that waits for the directory.
+struct Waiting;
+
+impl Waiting {
+    /// Counts a thread; `None` if too many wait.
+    fn begin() -> Option<Self> {
+        let more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
+        let counted = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.ok().map(|_| Self)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Asks the directory; `None` if it does not answer in time. While it hangs, further questions are refused, so that a hung
+/// directory costs few threads, however often a daemon asks.
+fn asked<T: Send + 'static>(
+    limit: Duration,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let waiting = Waiting::begin()?;
+    within(limit, move || {
+        let _waiting = waiting;
+        question()
+    })
+}
+
 /// Looks up a user in the host's directory: passwd, LDAP, SSSD, as configured for the C library. It blocks for as long as
 /// the directory does not answer.
 #[must_use]
@@ -41,14 +79,14 @@ pub fn name_in_directory(uid: Uid) -> Option<String> {
 #[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    within(TIMEOUT, move || uzers::get_user_by_name(&name).is_some())
+    asked(TIMEOUT, move || uzers::get_user_by_name(&name).is_some())
 }
 
 /// Reports whether the host has a group with this name; `None` if its directory does not answer in time.
 #[must_use]
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    within(TIMEOUT, move || uzers::get_group_by_name(&name).is_some())
+    asked(TIMEOUT, move || uzers::get_group_by_name(&name).is_some())
 }
 
 /// Looks up the uid of a user as [`name_in_directory`] does the name.
@@ -61,7 +99,7 @@ pub fn uid_in_directory(name: &str) -> Option<Uid> {
 #[must_use]
 pub fn user_ids(name: &str) -> Option<(u32, u32)> {
     let name = name.to_owned();
-    let user = within(TIMEOUT, move || uzers::get_user_by_name(&name));
+    let user = asked(TIMEOUT, move || uzers::get_user_by_name(&name));
     user.flatten()
         .map(|user| (user.uid(), user.primary_group_id()))
 }
@@ -72,7 +110,7 @@ pub fn sub_uids() -> SubUids {
     let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
     SubUids::parse(&text, |name| {
         let name = name.to_owned();
-        within(TIMEOUT, move || uid_in_directory(&name)).flatten()
+        asked(TIMEOUT, move || uid_in_directory(&name)).flatten()
     })
 }
 
@@ -89,7 +127,7 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
             .map(|group| group.name().to_string_lossy().into_owned());
         Some((name.clone(), names.collect()))
     };
-    within(GROUP_TIMEOUT, move || {
+    asked(GROUP_TIMEOUT, move || {
         users.iter().filter_map(groups).collect()
     })
 }
@@ -261,6 +299,26 @@ mod tests {
 
     /// Maximum time for answers that do come; a loaded machine may be slow.
     const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_hung_directory_costs_few_threads() {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        for _ in 0..50 {
+            let ended = Arc::clone(&ended);
+            let hung = move || {
+                STARTED.fetch_add(1, Ordering::SeqCst);
+                let _ = ended.lock().unwrap().recv();
+            };
+            assert_eq!(asked(Duration::from_millis(1), hung), None);
+        }
+        assert!(STARTED.load(Ordering::SeqCst) <= MAX_WAITING);
+        drop(end);
+        gua_test::wait_until("the directory is asked again", || {
+            asked(LONG, || 1) == Some(1)
+        });
+    }
 
     /// A directory that answers each lookup only when the test provides the answer.
     fn directory(timeout: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
