@@ -311,20 +311,39 @@ impl QuarterVisitor for Count<'_> {
     }
 
     fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
-        if !self.fold.takes_day(day, gpus) {
+        if !self.fold.takes_day(day, gpus) || has_other_gaps(day, gpus, self.outages) {
             return false;
         }
         let sums = gpus.iter().map(|gpu| GpuQuarter {
             gpu: gpu.gpu.clone(),
             total: gpu.total.clone(),
         });
-        // Nothing is missing in the day, so that it counts as one long quarter.
+        // Nothing but the time of late ticks is missing in the day, so that it counts as one long quarter.
         let sums: Vec<_> = sums.collect();
         self.ledger.push_quarter(&sums);
         self.host_observed += host_time(&sums);
         self.fold.day(day, gpus);
         true
     }
+}
+
+/// Whether time is missing in a day that may have other reasons than late ticks, which delay all GPUs alike.
+fn has_other_gaps(day: UtcDay, gpus: &[GpuDay], outages: &[Outage]) -> bool {
+    let missing = |gpu: &GpuDay| {
+        let total = &gpu.total.gpu;
+        let hull = total.hull().map_or(0, |hull| hull.micros().0);
+        hull.saturating_sub(total.present.0)
+    };
+    let all = gpus.iter().map(missing);
+    let (least, most) = (all.clone().min(), all.max());
+    if most.is_none_or(|most| most == 0) {
+        return false;
+    }
+    let next = UtcDay(day.0.saturating_add(1));
+    let from = |day: UtcDay| day.first_quarter().period().from();
+    let period = Period::new(from(day), from(next));
+    let touches = |outage: &Outage| outage.period().overlap(period).is_some();
+    least != most || outages.iter().any(touches)
 }
 
 /// Adds imported rows: their sums, coverage, sessions and notes.
