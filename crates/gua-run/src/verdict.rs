@@ -11,6 +11,9 @@ use crate::{GpuSummary, RunSummary};
 /// Minimum duration in seconds of a run whose processor use is shown.
 const SHORT: f64 = 0.5;
 
+/// Part of the observed time whose energy counts as that of all of it.
+const MOST: f64 = 0.95;
+
 /// Returns the lines; `out` is the directory of the run's files.
 #[must_use]
 pub fn text(summary: &RunSummary, out: Option<&Path>) -> String {
@@ -66,7 +69,10 @@ fn gpu_line(gpu: &GpuSummary) -> String {
         gpu.memory_total_mb,
     ));
     if let Some(joules) = gpu.energy_joules {
-        parts.push(energy(joules));
+        let known = gpu.energy_seconds.unwrap_or(gpu.observed_seconds);
+        let is_part = known < MOST * gpu.observed_seconds;
+        let at_least = if is_part { "at least " } else { "" };
+        parts.push(format!("{at_least}{}", energy(joules)));
     }
     if let Some(shared) = gpu.shared_seconds.filter(|shared| *shared > 0.0) {
         parts.push(format!("shared with others for {}", took(shared)));
@@ -221,6 +227,14 @@ mod tests {
              \x20 wasted: 1:15:00 of 2:00:00 GPU time (62 %); GPU 1 was never used\n\
              \x20 note: a note\n"
         );
+    }
+
+    #[test]
+    fn energy_of_a_part_of_the_time_is_a_minimum() {
+        let mut partial = gpu(0, 3600.0, Some(90.0));
+        partial.energy_seconds = Some(1800.0);
+        let text = text(&summary(vec![partial]), None);
+        assert!(text.contains("; at least 312 Wh"), "{text}");
     }
 
     #[test]
