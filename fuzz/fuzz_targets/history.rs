@@ -7,7 +7,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use gua_compat::gpu_usage_audit;
 use gua_fuzz::{Cell, START, Time, directory};
-use gua_model::{Driver, Gpu, Missing, Percent, Period, Sample, Tick};
+use gua_model::{Driver, Gpu, GpuQuarter, Micros, Missing, Percent, Period, Sample, Tick};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
@@ -157,8 +157,11 @@ fn ask(path: &std::path::Path, moment: Time) {
     let _ = history.info();
     let _ = history.gpu_ticks();
     let _ = history.days(jiff::civil::Date::MIN, jiff::civil::Date::MAX);
-    let _ = history.imported(always, rule, None, &mut |_, _: &[_]| {});
-    let _ = history.imported(always, rule, Some(Duration::from_secs(7)), &mut |_, _: &[_]| {});
+    let _ = history.imported(always, rule, &mut |_, gpus: &[GpuQuarter]| {
+        for mut gpu in gpus.iter().cloned() {
+            gpu.total.set_interval(Micros::from_secs(7));
+        }
+    });
     let _ = history.floors(at);
     let _ = history.outages(always);
     let exported = path.with_extension("exported");

@@ -8,6 +8,7 @@ use gua_compat::gpu_usage_audit::{OldFile, export, import};
 use gua_fuzz::{Cell, Time, directory};
 use gua_model::{GpuQuarter, Period, Quarter, Thresholds};
 use gua_query::Records;
+use gua_query::records::Origin;
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
@@ -70,7 +71,7 @@ fn totals(records: &dyn Records) -> Option<Vec<(Quarter, Vec<GpuQuarter>)>> {
     let always = Period::new(Timestamp::MIN, Timestamp::MAX);
     let mut found = Vec::new();
     let mut put = |quarter: Quarter, gpus: &[GpuQuarter]| found.push((quarter, gpus.to_vec()));
-    records.imported(always, Thresholds::default(), None, &mut put).ok()?;
+    records.totals(Origin::Imported, always, Thresholds::default(), &mut put).ok()?;
     Some(found)
 }
 
