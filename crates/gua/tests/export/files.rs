@@ -196,6 +196,7 @@ fn signalled(home: &TestHost, line: &str, signal: Signal, by: &[&str]) -> ExitSt
             .args(["export", "--db", "long.db"])
             .args(line.split_whitespace())
             .current_dir(home.directory())
+            .env("GUA_TEST_SYSTEM_CONFIG", "/nonexistent")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
