@@ -118,6 +118,8 @@ pub struct Holder {
 pub struct Lines {
     /// Whole lines.
     pub text: String,
+    /// Number of lines.
+    pub rows: usize,
     /// GPUs whose processes could not be read; they have no lines.
     pub unread: Vec<u32>,
 }
@@ -131,17 +133,18 @@ pub fn lines(
     thresholds: &gua_model::Thresholds,
 ) -> Lines {
     let unread = unread(sample);
-    let text = match form {
+    let (text, rows) = match form {
         Form::Full => full::lines(sample, thresholds),
         Form::Classic => {
             let mut text = String::new();
-            for row in rows(sample, minute) {
-                push(&mut text, &row);
+            let rows = rows(sample, minute);
+            for row in &rows {
+                push(&mut text, row);
             }
-            text
+            (text, rows.len())
         }
     };
-    Lines { text, unread }
+    Lines { text, rows, unread }
 }
 
 /// Rows of a sample, selected as gpu_stats does. If no process is seen and a GPU could not be read, there is no row:

@@ -11,8 +11,10 @@ use super::{name_of, owner_name};
 pub const HEADER: &str = "timestamp,gpu,uuid,name,state,usage,memory_used_mb,memory_total_mb,power_w,temperature_c,\
 pid,user,owner,owner_from,process,type,process_memory_mb";
 
-pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
-    csv_lines(|lines| {
+/// Returns the lines of a sample and their number.
+pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> (String, usize) {
+    let mut rows = 0;
+    let text = csv_lines(|lines| {
         for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
             let of_gpu = of_gpu(sample, gpu, thresholds);
             let processes = gpu.processes.iter().map(of_process);
@@ -20,10 +22,12 @@ pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
             let nobody = gpu.processes.is_empty().then_some(nobody);
             for of_process in processes.chain(nobody) {
                 lines.row(of_gpu.iter().chain(&of_process))?;
+                rows += 1;
             }
         }
         Ok(())
-    })
+    });
+    (text, rows)
 }
 
 fn of_gpu(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [Cell; 10] {
@@ -88,7 +92,7 @@ mod tests {
             problems: Vec::new(),
         };
         assert_eq!(
-            lines(&sample, &Thresholds::default()),
+            lines(&sample, &Thresholds::default()).0,
             "0,0,GPU-1,\"'=1+1, \"\"x\"\"\",unobserved,,,,,-5,,,,,,,\n"
         );
     }

@@ -64,7 +64,7 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
                 );
                 warn!(%path, %torn, line, "an incomplete line was moved");
             }
-            let rows = u64::try_from(lines.text.lines().count()).unwrap_or(u64::MAX);
+            let rows = u64::try_from(lines.rows).unwrap_or(u64::MAX);
             output::data(&format!("{}: {}\n", path.display(), counted(rows, "row")))
         }
         Appended::Already { path } => output::data(&format!(
