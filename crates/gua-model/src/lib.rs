@@ -89,7 +89,7 @@ pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use readings::{Gpu, READINGS, ReadingKind};
 pub use sample::{Driver, Place, Problem, Process, ProcessKind, Sample, Slice};
-pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
+pub use session::{Session, SessionKey, SessionOutline, Sessions, UtilSource, UtilSum};
 pub use slices::Slices;
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans, accounted};

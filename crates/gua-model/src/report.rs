@@ -41,7 +41,7 @@ pub use self::holds::{Holds, UNKNOWN};
 pub(crate) use self::longest::tests::hold as test_hold;
 pub use self::longest::{HeldLists, HoldLists, PAST_LISTED};
 pub use self::minutes::{Buckets, bucket_length};
-pub use self::sessions::{IMPORTED_SLACK, is_imported_current, observed_within};
+pub use self::sessions::{IMPORTED_SLACK, is_imported_current, observed_within, percent};
 pub use self::sums::Sums;
 use self::sums::count;
 pub(crate) use self::sums::ratio;
@@ -394,17 +394,13 @@ impl Hold {
         Some(Micros(if is_small { rest } else { 0 }))
     }
 
-    /// Whether it holds a GPU and does not use it: its mean utilisation is low, and it has more than a trifle of memory,
-    /// or an amount that the driver hides.
+    /// Whether it holds a GPU and does not use it.
     #[must_use]
     pub fn is_without_use(&self, thresholds: &Thresholds) -> bool {
-        let low = self
-            .util
-            .is_some_and(|(util, _)| util < f64::from(thresholds.active_util.get()));
         // For the tool that wrote old rows, memory that the driver hides is none.
         let hidden = self.idle_held.is_some();
-        let over = |memory: Bytes| memory.whole_mb() > thresholds.held_mb;
-        low && self.peak_memory.map_or(hidden, over)
+        let util = self.util.map(|(util, _)| util);
+        sessions::is_without_use(util, self.peak_memory, hidden, thresholds)
     }
 }
 

@@ -109,7 +109,7 @@ fn current_sessions(
 ) -> Result<Vec<Session>> {
     let mut found = Vec::new();
     let thresholds = records.thresholds()?;
-    records.sessions(Period::at(tick.sample.at), &mut |session| {
+    records.sessions(Period::at(tick.sample.at), &mut |session: &Session| {
         if gpus.contains(&session.key.gpu) && session.is_there_at(tick, &thresholds) {
             found.push(session.clone());
         }

@@ -8,7 +8,8 @@ use gua_model::refusal::Refusal;
 use gua_model::report::Host;
 use gua_model::{
     Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, OwnCoverage,
-    OwnerKey, Period, Quarter, Session, Slice, Span, Thresholds, Tick, User, UtcDay,
+    OwnerKey, Period, Quarter, Session, SessionOutline, Slice, Span, Thresholds, Tick, User,
+    UtcDay,
 };
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -63,7 +64,7 @@ pub trait Records {
 
     /// Visits every session that touches a window, in any order, each as a whole. Returns the number of damaged sessions,
     /// which are left out.
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32>;
+    fn sessions(&self, window: Period, visitor: &mut dyn SessionVisitor) -> Result<u32>;
 
     /// Visits every span that begins in a window, and those of the tick before it.
     fn spans(
@@ -167,6 +168,23 @@ pub trait QuarterVisitor {
     /// quarters follow where it was not.
     fn day(&mut self, _day: UtcDay, _gpus: &[GpuDay]) -> bool {
         false
+    }
+}
+
+/// Receives the sessions of a window.
+pub trait SessionVisitor {
+    /// Offers the outline of a session, and returns whether the whole session is wanted. Reading it costs several times as much.
+    fn wants(&mut self, _outline: &SessionOutline<'_>) -> bool {
+        true
+    }
+
+    fn session(&mut self, session: &Session);
+}
+
+/// A function that receives each session.
+impl<F: FnMut(&Session)> SessionVisitor for F {
+    fn session(&mut self, session: &Session) {
+        self(session);
     }
 }
 

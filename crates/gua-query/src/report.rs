@@ -8,8 +8,9 @@ mod imported;
 mod layout;
 mod now;
 mod partial_quarters;
+mod sessions;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::coverage::host_time;
 use gua_model::idle::IdleGpu;
@@ -17,14 +18,14 @@ use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::groups::NamedSums;
 use gua_model::report::{
-    BlockRow, Buckets, Covered, Hold, HoldLists, IntervalUse, Note, Now, Refused, Report, SlotRow,
-    UNKNOWN, bucket_length, gap_rows, observed_within, slot_rows,
+    BlockRow, Buckets, Covered, IntervalUse, Note, Now, Refused, Report, SlotRow, UNKNOWN,
+    bucket_length, gap_rows, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
 use gua_model::{
-    Gap, GpuDay, GpuQuarter, GpuUuid, KnownGpu, Ledger, Micros, Outage, OwnerKey, OwnerSource,
-    Period, Quarter, Session, Thresholds, Tick, UtcDay,
+    Gap, GpuDay, GpuQuarter, GpuUuid, KnownGpu, Ledger, Micros, Outage, OwnerKey, Period, Quarter,
+    Thresholds, Tick, UtcDay,
 };
 use jiff::Timestamp;
 
@@ -36,6 +37,7 @@ use crate::records::{GpuInfo, ImportedFacts, Origin, QuarterVisitor, Records};
 pub use self::accounts::accounts;
 use self::imported::ImportedPart;
 use self::partial_quarters::PartialQuarters;
+use self::sessions::{HeldSince, SessionLists, list_sessions};
 
 type Result<T> = std::result::Result<T, QueryError>;
 
@@ -202,32 +204,6 @@ impl Sums {
     }
 }
 
-/// Sessions, in the lists of a report and by person.
-#[derive(Clone, Debug)]
-struct SessionLists {
-    lists: HoldLists,
-    /// The longest sessions of each person, if they were requested.
-    by_person: Option<SessionsByPerson>,
-}
-
-impl SessionLists {
-    /// Creates the lists of a window.
-    fn new(window: Period, known: &Known<'_>) -> Self {
-        let detail = known.question.detail;
-        Self {
-            lists: HoldLists::new((detail == Detail::Charts).then_some(known.period)),
-            by_person: (detail == Detail::Accounts).then(|| SessionsByPerson::new(window)),
-        }
-    }
-
-    fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
-        self.lists.push(hold, thresholds);
-        if let Some(by_person) = &mut self.by_person {
-            by_person.push(hold);
-        }
-    }
-}
-
 /// Counts the quarter totals of the window, and what was observed of each GPU. Also returns the GPUs whose states and gaps
 /// do not add up to their capacity.
 fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec<GpuUuid>)> {
@@ -388,82 +364,6 @@ pub(crate) fn require_person(records: &dyn Records, person: &str) -> Result<()> 
         person: quoted(person),
         known: known.iter().map(|name| sanitize(name)).collect(),
     })
-}
-
-/// Since when the oldest current holder of each GPU has been there.
-type HeldSince = HashMap<GpuUuid, Timestamp>;
-
-/// Lists the sessions of the window, and the holders of its last tick that have none.
-fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Result<HeldSince> {
-    let mut since = HeldSince::new();
-    let damaged = records.sessions(known.question.window, &mut |session| {
-        let gpu = &session.key.gpu;
-        if !known.wants(gpu) {
-            return;
-        }
-        let mut hold = hold(session, known);
-        if !known
-            .question
-            .wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN))
-        {
-            return;
-        }
-        hold.observed_within = observed_within(&hold, sums.window, &sums.gaps_of(gpu, known));
-        if let Some(kind) = known.question.workloads {
-            let name = kind.name(&session.workload);
-            sums.workloads
-                .add_session(name.as_deref(), &hold, &known.thresholds);
-        }
-        if hold.current {
-            let first = since.entry(gpu.clone()).or_insert(session.from);
-            *first = session.from.min(*first);
-        }
-        sums.sessions.push(&hold, &known.thresholds);
-    })?;
-    let rows = damaged.saturating_add(records.damaged_rows()?);
-    if rows > 0 {
-        sums.notes.push(Note::DamagedRows { rows });
-    }
-    if known.question.wants_person(UNKNOWN)
-        && let Some(last) = &known.last
-    {
-        for hold in now::nameless_holds(last, known) {
-            sums.sessions.push(&hold, &known.thresholds);
-        }
-    }
-    Ok(since)
-}
-
-fn hold(session: &Session, known: &Known<'_>) -> Hold {
-    let owner = session.owner.as_ref();
-    let last = known.last.as_ref();
-    let current = last.is_some_and(|last| session.is_there_at(last, &known.stored));
-    let idle = known.idle.get(&session.key.gpu).filter(|_| current);
-    Hold {
-        gpu: session.key.gpu.clone(),
-        index: known.index(&session.key.gpu),
-        owner: owner.map(|owner| owner.who.shown().into_owned()),
-        by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
-        process: session.comm.as_ref().ok().cloned(),
-        workload: session.workload.in_words(),
-        // A view hides the processes of other people: no process has the id 0.
-        pid: Some(session.key.process.pid).filter(|pid| pid.0 != 0),
-        period: session.period(),
-        last_row: Micros(0),
-        util: session
-            .util()
-            .map(|(util, source)| (f64::from(util.0) / 100.0, source)),
-        peak_memory: session.peak_memory.ok(),
-        samples: session.ticks,
-        shared: session.shared,
-        observed: Some(session.observed),
-        observed_within: None,
-        active: Some(session.active),
-        idle_held: Some(session.idle_held),
-        current,
-        idle: idle.map(|idle| idle.of(Some(session.key.process))),
-        sessions: 1,
-    }
 }
 
 /// Lays out what was counted, with the host, the last tick and refusals.

@@ -24,8 +24,8 @@ use jiff::civil::Date;
 
 use crate::error::RecordsError;
 use crate::records::{
-    GpuInfo, ImportedFacts, LeftOut, Origin, QuarterVisitor, Records, TickAt, TickVisitor,
-    WatchedRun,
+    GpuInfo, ImportedFacts, LeftOut, Origin, QuarterVisitor, Records, SessionVisitor, TickAt,
+    TickVisitor, WatchedRun,
 };
 
 use self::visitor::Masked;
@@ -358,10 +358,13 @@ impl Records for View {
         self.records.totals(origin, window, thresholds, &mut masked)
     }
 
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32> {
-        self.records.sessions(window, &mut |session| {
-            if let Some(session) = self.session(session) {
-                each(&session);
+    fn sessions(&self, window: Period, visitor: &mut dyn SessionVisitor) -> Result<u32> {
+        self.records.sessions(window, &mut |session: &Session| {
+            if let Some(session) = self
+                .session(session)
+                .filter(|session| visitor.wants(&session.outline()))
+            {
+                visitor.session(&session);
             }
         })
     }

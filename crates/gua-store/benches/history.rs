@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{GpuQuarter, Ledger, Period, Quarter, Thresholds};
+use gua_model::{GpuQuarter, Ledger, Period, Quarter, Session, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::{SignedDuration, Timestamp};
@@ -172,7 +172,7 @@ fn read(path: &Path) -> Anything {
         )?;
         let (sessions, took) = timed(|| {
             let mut sessions = 0;
-            history.sessions(window, &mut |_| sessions += 1)?;
+            history.sessions(window, &mut |_: &Session| sessions += 1)?;
             Ok::<_, gua_store::ReadError>(sessions)
         })?;
         print(

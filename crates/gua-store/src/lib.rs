@@ -1,4 +1,4 @@
-//! Storage of the history of one host. A history has one writer and any number of readers. All SQL outside of the board
+//! Storage of the history of one host. A history has one writer and any number of readers. All SQL on it
 //! is in this crate.
 //!
 //! [`Store`] writes ticks, [`History`] reads them, and [`what_is_this`] detects the kind of a file before it is opened.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Floors, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Session, Span, Thresholds, Tick,
+    Floors, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, LeftOut, Origin, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{
+    ImportedFacts, LeftOut, Origin, QuarterVisitor, SessionVisitor, TickAt, TickVisitor,
+};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -59,7 +61,7 @@ impl Records for History {
         floors(at: Timestamp) -> Floors;
         gpus() -> Vec<GpuInfo>;
         spans(window: Period, thresholds: Thresholds, each: &mut dyn FnMut(&Span)) -> ();
-        sessions(window: Period, each: &mut dyn FnMut(&Session)) -> u32;
+        sessions(window: Period, visitor: &mut dyn SessionVisitor) -> u32;
         imported_facts() -> Option<ImportedFacts>;
         imported_moments(window: Period, each: &mut dyn FnMut(&LegacyMoment<'_>)) -> ();
         runs_with_prefix(prefix: &str) -> Vec<WatchedRun>;

@@ -7,9 +7,11 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Session, SessionKey,
-    Sessions, Thresholds, User, UtilSum, sane,
+    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Period, ProcessKind,
+    Reading, Session, SessionKey, SessionOutline, Sessions, Thresholds, User, UtilSum, sane,
 };
+use gua_query::records::SessionVisitor;
+use jiff::Timestamp;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::codec::bytes::KINDS;
@@ -56,21 +58,35 @@ pub(crate) fn base(
     connection: &Connection,
     thresholds: Thresholds,
     watermark: i64,
-    (from, to): (i64, i64),
-    over: &mut dyn FnMut(&Session),
+    window: Period,
+    visitor: &mut dyn SessionVisitor,
 ) -> Result<(Vec<Stored>, u32), ReadError> {
     if meta(connection, STALE)? == Some(1) {
-        return Ok((from_ticks(connection, thresholds, watermark, over)?, 0));
+        let mut over = |session: &Session| offer(session, window, visitor);
+        return Ok((from_ticks(connection, thresholds, watermark, &mut over)?, 0));
     }
+    let (from, to) = sane::bounds(window);
     let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
-    let mut damaged = each(connection, which, &[from, to], |stored| {
-        over(&stored.session);
+    let mut damaged = rows(connection, which, &[from, to], |row, catalogue| {
+        let figures = figures(row, catalogue)?;
+        if visitor.wants(&figures.outline()) {
+            visitor.session(&from_figures(figures, row, catalogue)?.session);
+        }
+        Ok(())
     })?;
     let mut open = Vec::new();
     damaged += each(connection, "part <> 2 AND open = 1", &[], |stored| {
         open.push(stored);
     })?;
     Ok((open, damaged))
+}
+
+/// Passes a session of the window on.
+pub(crate) fn offer(session: &Session, window: Period, visitor: &mut dyn SessionVisitor) {
+    let is_inside = session.from < window.to() && session.to >= window.from();
+    if is_inside && visitor.wants(&session.outline()) {
+        visitor.session(session);
+    }
 }
 
 /// Returns only the sessions that may continue.
@@ -91,14 +107,24 @@ fn each(
     values: &[i64],
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
+    rows(connection, which, values, |row, catalogue| {
+        give(from_row(row, catalogue)?);
+        Ok(())
+    })
+}
+
+/// Calls `read` with every row, and returns the number of rows that it finds damaged.
+fn rows(
+    connection: &Connection,
+    which: &str,
+    values: &[i64],
+    mut read: impl FnMut(&Row<'_>, &mut Catalogue<'_>) -> Result<(), ReadError>,
+) -> Result<u32, ReadError> {
     let sql = format!("SELECT {COLUMNS} FROM session WHERE {which}");
     let mut catalogue = Catalogue::new(connection);
     let mut damaged = 0;
     sql::each(connection, &sql, params_from_iter(values), |row| {
-        match undamaged(from_row(row, &mut catalogue))? {
-            Some(stored) => give(stored),
-            None => damaged += 1,
-        }
+        damaged += u32::from(undamaged(read(row, &mut catalogue))?.is_none());
         Ok::<_, ReadError>(())
     })?;
     Ok(damaged)
@@ -377,14 +403,76 @@ fn save(
     Ok(())
 }
 
+/// The columns that are read of every session of a report; the others only of those that it lists.
+struct Figures {
+    key: SessionKey,
+    kind: ProcessKind,
+    from: Timestamp,
+    to: Timestamp,
+    observed: Micros,
+    own_util: UtilSum,
+    gpu_util: UtilSum,
+    peak_memory: Reading<Bytes>,
+}
+
+impl Figures {
+    fn outline(&self) -> SessionOutline<'_> {
+        SessionOutline {
+            gpu: &self.key.gpu,
+            from: self.from,
+            to: self.to,
+            observed: self.observed,
+            own_util: self.own_util,
+            gpu_util: self.gpu_util,
+            peak_memory: self.peak_memory.ok(),
+        }
+    }
+}
+
+fn figures(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Figures, ReadError> {
+    let kind = coded(&KINDS, row.get(11)?, "kind of process");
+    let peak = to_reading(row.get(23)?, row.get::<_, Option<i64>>(22)?);
+    let peak = peak.ok_or(ReadError::Value("reason"))?;
+    Ok(Figures {
+        key: SessionKey {
+            gpu: gpu(catalogue, row.get(1)?)?,
+            process: process_key(row, 3)?,
+        },
+        kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
+        from: at(row.get(12)?)?,
+        to: at(row.get(13)?)?,
+        observed: Micros(sum(row, 15)?),
+        own_util: util(row, 18)?,
+        gpu_util: util(row, 20)?,
+        peak_memory: peak.map(|bytes| Bytes(bytes.cast_unsigned())),
+    })
+}
+
+fn sum(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::unsigned_abs)
+}
+
+fn util(row: &Row<'_>, column: usize) -> rusqlite::Result<UtilSum> {
+    Ok(UtilSum {
+        sum: sum(row, column)?.into(),
+        known: Micros(sum(row, column + 1)?),
+    })
+}
+
+fn gpu(catalogue: &mut Catalogue<'_>, id: i64) -> Result<GpuUuid, ReadError> {
+    let gpu = catalogue.gpu(id.cast_unsigned())?;
+    gpu.ok_or(ReadError::Value("GPU"))
+}
+
 fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, ReadError> {
-    let sum = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
-    let util = |column: usize| -> rusqlite::Result<UtilSum> {
-        Ok(UtilSum {
-            sum: sum(column)?.into(),
-            known: Micros(sum(column + 1)?),
-        })
-    };
+    from_figures(figures(row, catalogue)?, row, catalogue)
+}
+
+fn from_figures(
+    figures: Figures,
+    row: &Row<'_>,
+    catalogue: &mut Catalogue<'_>,
+) -> Result<Stored, ReadError> {
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let Some(id) = row.get::<_, Option<i64>>(column)? else {
             return Ok(None);
@@ -393,10 +481,6 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         owner.ok_or(ReadError::Value("owner")).map(Some)
     };
     let (owner, job_user) = (owner(6)?, owner(7)?);
-    let mut gpu = |id: i64| {
-        let gpu = catalogue.gpu(id.cast_unsigned())?;
-        gpu.ok_or(ReadError::Value("GPU"))
-    };
     let owner = match (owner, row.get::<_, Option<String>>(8)?) {
         (Some(who), Some(word)) => Some(Owner {
             who,
@@ -409,28 +493,22 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         _ => None,
     };
     let comm = to_reading(row.get(10)?, row.get(9)?);
-    let peak = to_reading(row.get(23)?, row.get::<_, Option<i64>>(22)?);
-    let reason = || ReadError::Value("reason");
-    let kind = coded(&KINDS, row.get(11)?, "kind of process");
     let session = Session {
-        key: SessionKey {
-            gpu: gpu(row.get(1)?)?,
-            process: process_key(row, 3)?,
-        },
-        parent: row.get::<_, Option<i64>>(2)?.map(gpu).transpose()?,
+        key: figures.key,
+        parent: (row.get::<_, Option<i64>>(2)?.map(|id| gpu(catalogue, id))).transpose()?,
         owner,
-        comm: comm.ok_or_else(reason)?,
+        comm: comm.ok_or(ReadError::Value("reason"))?,
         workload: workload(row, 26, user)?,
-        kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
-        from: at(row.get(12)?)?,
-        to: at(row.get(13)?)?,
-        ticks: sum(14)?,
-        observed: Micros(sum(15)?),
-        active: Micros(sum(16)?),
-        idle_held: Micros(sum(17)?),
-        own_util: util(18)?,
-        gpu_util: util(20)?,
-        peak_memory: (peak.ok_or_else(reason)?).map(|bytes| Bytes(bytes.cast_unsigned())),
+        kind: figures.kind,
+        from: figures.from,
+        to: figures.to,
+        ticks: sum(row, 14)?,
+        observed: figures.observed,
+        active: Micros(sum(row, 16)?),
+        idle_held: Micros(sum(row, 17)?),
+        own_util: figures.own_util,
+        gpu_util: figures.gpu_util,
+        peak_memory: figures.peak_memory,
         shared: row.get(24)?,
         open: row.get(25)?,
     };

@@ -1,8 +1,8 @@
 //! Queries for a window or a time in the past. Totals of a window are exact: whole quarter hours come from the stored totals,
 //! its edges from the ticks.
 
-use gua_model::{Floors, Period, Quarter, Session, Span, Thresholds, Tick, Totals, UtcDay, sane};
-use gua_query::records::{Origin, QuarterVisitor, TickAt};
+use gua_model::{Floors, Period, Quarter, Span, Thresholds, Tick, Totals, UtcDay, sane};
+use gua_query::records::{Origin, QuarterVisitor, SessionVisitor, TickAt};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use crate::fold::{Step, each_span, walk, walk_pairs};
 use crate::history::{self, History};
 use crate::maintain::{RAW_FROM, TOTALS_UNTIL};
 use crate::rule;
-use crate::sessions::{self, Growing};
+use crate::sessions::{self, Growing, offer};
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, quarter_start};
 use crate::totals;
@@ -47,28 +47,17 @@ impl History {
         })
     }
 
-    /// Calls `each` with every session that overlaps a window, in no particular order, with one at a time in memory. Each is
+    /// Visits every session that overlaps a window, in no particular order, with one at a time in memory. Each is
     /// complete as far as it is known now, and not clipped. Returns the number of damaged rows, which are left out.
     pub fn sessions(
         &self,
         window: Period,
-        each: &mut dyn FnMut(&Session),
+        visitor: &mut dyn SessionVisitor,
     ) -> Result<u32, ReadError> {
-        let mut give = |session: &Session| {
-            if session.from < window.to() && session.to >= window.from() {
-                each(session);
-            }
-        };
         self.read(|connection| {
             let thresholds = rule::load(connection)?;
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-            let (open, damaged) = sessions::base(
-                connection,
-                thresholds,
-                until,
-                sane::bounds(window),
-                &mut give,
-            )?;
+            let (open, damaged) = sessions::base(connection, thresholds, until, window, visitor)?;
             let mut growing = Growing::new(thresholds, open);
             walk(connection, thresholds, (until, i64::MAX), |step| {
                 match step {
@@ -78,7 +67,9 @@ impl History {
                 }
                 Ok(())
             })?;
-            growing.into_sessions().iter().for_each(give);
+            for session in growing.into_sessions() {
+                offer(&session, window, visitor);
+            }
             Ok(damaged)
         })
     }

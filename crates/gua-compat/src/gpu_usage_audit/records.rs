@@ -7,9 +7,11 @@ use std::time::Duration;
 use gua_model::refusal::Refusal;
 use gua_model::{
     Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Quarter,
-    Session, Span, Thresholds, Tick,
+    Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, LeftOut, Origin, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{
+    ImportedFacts, LeftOut, Origin, QuarterVisitor, SessionVisitor, TickAt, TickVisitor,
+};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -38,7 +40,7 @@ impl Records for OldFile {
         thresholds() -> Thresholds;
         raw_from() -> Option<Timestamp>;
         outages(Period) -> Vec<Outage>;
-        sessions(Period, &mut dyn FnMut(&Session)) -> u32;
+        sessions(Period, &mut dyn SessionVisitor) -> u32;
         spans(Period, Thresholds, &mut dyn FnMut(&Span)) -> ();
         ticks(Period, &mut dyn FnMut(Tick)) -> u32;
         ticks_with_spans(Period, Thresholds, &mut TickVisitor<'_>) -> u32;

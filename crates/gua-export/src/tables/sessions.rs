@@ -121,7 +121,7 @@ pub(crate) fn rows(
         }
     }
     let mut mine = Vec::new();
-    records.sessions(part, &mut |session| {
+    records.sessions(part, &mut |session: &Session| {
         let reaches = is_first && *edges == Edges::Cut && session.from < part.from();
         if part.contains(session.from) || reaches {
             mine.push(session.clone());

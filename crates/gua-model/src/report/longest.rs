@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 
 use super::Hold;
 use super::charted::Charted;
+use super::sessions::{is_without_use, percent};
 use crate::period::Period;
+use crate::session::SessionOutline;
 use crate::state::Thresholds;
 
 /// Maximum number of ended holders that are listed; they are counted beyond that.
@@ -34,6 +36,21 @@ impl HoldLists {
             charted: charted.map(Charted::new),
             sessions: 0,
         }
+    }
+
+    /// Whether a session of the past may be listed or drawn. One that is not is counted here, and need not be pushed.
+    pub fn wants(&mut self, past: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
+        let length = past.period().micros();
+        let is_short = |last: &Hold| length < last.period.micros();
+        let util = past.util().map(|(util, _)| percent(util));
+        let is_without_use = is_without_use(util, past.peak_memory, true, thresholds);
+        let is_listed = is_without_use && !(self.past.get(PAST_LISTED - 1)).is_some_and(is_short);
+        if is_listed || self.charted.is_some() {
+            return true;
+        }
+        self.past_count += usize::from(is_without_use);
+        self.sessions += usize::from(length.0 > 0);
+        false
     }
 
     pub fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
@@ -96,11 +113,12 @@ fn order(one: &Hold, other: &Hold) -> Ordering {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use crate::period::Period;
-    use crate::unit::Micros;
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
+    use crate::period::Period;
+    use crate::session::UtilSum;
+    use crate::unit::{Bytes, Centipercent, Micros};
 
     pub(crate) fn hold(gpu: u32, owner: &str, hours: i64, number: i64) -> Hold {
         let from = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(number);
@@ -127,5 +145,44 @@ pub(crate) mod tests {
             idle: None,
             sessions: 1,
         }
+    }
+
+    #[test]
+    fn counting_outlines_gives_the_lists_of_whole_sessions() {
+        let thresholds = Thresholds::default();
+        let every = HoldLists::new(None);
+        let (mut all, mut wanted, mut read) = (every.clone(), every, 0);
+        let count = 4 * i64::try_from(PAST_LISTED).unwrap();
+        for number in 0..count {
+            let mut hold = hold(0, "ada", number * 7 % 100, number);
+            let busy = Centipercent(if number % 3 == 0 { 9_000 } else { 0 });
+            let seconds = hold.period.micros();
+            let own_util = UtilSum {
+                sum: u128::from(busy.0) * u128::from(seconds.0),
+                known: seconds,
+            };
+            let outline = SessionOutline {
+                gpu: &hold.gpu.clone(),
+                from: hold.period.from(),
+                to: hold.period.to(),
+                observed: seconds,
+                own_util,
+                gpu_util: UtilSum::default(),
+                peak_memory: (number % 5 != 0).then_some(Bytes(1 << (number % 40))),
+            };
+            hold.util = outline.util().map(|(util, source)| (percent(util), source));
+            hold.peak_memory = outline.peak_memory;
+            all.push(&hold, &thresholds);
+            if wanted.wants(&outline, &thresholds) {
+                read += 1;
+                wanted.push(&hold, &thresholds);
+            }
+        }
+        let (all, wanted) = (all.finish(), wanted.finish());
+        assert_eq!(all.past, wanted.past);
+        assert_eq!(all.past.len(), PAST_LISTED);
+        assert_eq!(all.past_count, wanted.past_count);
+        assert_eq!(all.session_count, wanted.session_count);
+        assert!(read < count / 2, "{read} of {count} sessions were read");
     }
 }

@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::Hold;
 use crate::gap::Gap;
 use crate::period::Period;
-use crate::unit::Micros;
+use crate::state::Thresholds;
+use crate::unit::{Bytes, Centipercent, Micros};
 
 /// How long before the last tick an imported session may end and still count as current. gpu-usage-audit has this slack.
 pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
@@ -15,6 +16,25 @@ pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
 pub fn is_imported_current(last_row: Timestamp, last_tick: Option<Timestamp>) -> bool {
     let recent = last_tick.and_then(|last| last.checked_sub(IMPORTED_SLACK).ok());
     recent.is_some_and(|recent| last_row >= recent)
+}
+
+/// Whether a session held a GPU without using it: its mean utilisation is low, and it has more than a trifle of memory. Memory
+/// that the driver hides counts as `hidden` says.
+pub(super) fn is_without_use(
+    util: Option<f64>,
+    peak_memory: Option<Bytes>,
+    hidden: bool,
+    thresholds: &Thresholds,
+) -> bool {
+    let low = util.is_some_and(|util| util < f64::from(thresholds.active_util.get()));
+    let over = |memory: Bytes| memory.whole_mb() > thresholds.held_mb;
+    low && peak_memory.map_or(hidden, over)
+}
+
+/// A mean utilisation in percent, as reports have it.
+#[must_use]
+pub fn percent(util: Centipercent) -> f64 {
+    f64::from(util.0) / 100.0
 }
 
 /// Time of a session that was observed within a window; `None` for imported rows, or outside of the window.

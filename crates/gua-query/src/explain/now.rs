@@ -136,7 +136,7 @@ pub(super) fn sessions(records: &dyn Records, uuid: &GpuUuid, at: Timestamp) -> 
     let to = at.saturating_add(SignedDuration::from_secs(1));
     let window = Period::new(from.unwrap_or(at), to.unwrap_or(at));
     let mut found = Vec::new();
-    let read = records.sessions(window, &mut |session| {
+    let read = records.sessions(window, &mut |session: &Session| {
         if session.key.gpu == *uuid {
             found.push(session.clone());
         }

@@ -150,7 +150,9 @@ fn changed_quarters(path: &Path, after: u64) -> Vec<(Quarter, u64)> {
 /// All sessions that overlap a window, ordered by start.
 fn sessions(history: &History, window: Period) -> Result<Vec<Session>, ReadError> {
     let mut sessions = Vec::new();
-    history.sessions(window, &mut |session| sessions.push(session.clone()))?;
+    history.sessions(window, &mut |session: &Session| {
+        sessions.push(session.clone());
+    })?;
     sessions.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
     Ok(sessions)
 }
