@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rcgen::{CertifiedKey, KeyPair};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::Role;
 use tungstenite::{Message, WebSocket};
 
 use crate::http::{CLAIM_ANSWER, Request};
+use crate::tls::{Duplex, TlsServer};
 
 /// The agent token in [`CLAIM_ANSWER`].
 pub const TOKEN: &str = "gua_agent_secret";
@@ -71,17 +70,8 @@ impl Board {
     /// A board behind TLS. Its CA certificate is written to `ca_file`.
     #[must_use]
     pub fn encrypted(ca_file: &Path) -> Self {
-        let CertifiedKey { cert, signing_key } =
-            rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        std::fs::write(ca_file, cert.pem()).unwrap();
-        let config = Arc::new(server_config(&cert, &signing_key));
-        Self::listen("https", move |mut socket| {
-            let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
-            while session.is_handshaking() {
-                session.complete_io(&mut socket).ok()?;
-            }
-            Some(Box::new(StreamOwned::new(session, socket)))
-        })
+        let tls = TlsServer::new("localhost", ca_file);
+        Self::listen("https", move |socket| Some(Box::new(tls.accept(socket)?)))
     }
 
     fn listen(
@@ -189,10 +179,6 @@ pub struct Streams {
     /// Close codes of the clients.
     pub closed: Vec<u16>,
 }
-
-/// A connection, encrypted or not.
-trait Duplex: Read + Write + Send {}
-impl<T: Read + Write + Send> Duplex for T {}
 
 impl Shared {
     fn serve(&self, stream: Box<dyn Duplex>) {
@@ -324,15 +310,4 @@ impl Shared {
             _ => (202, r#"{"status":"accepted"}"#.to_owned()),
         }
     }
-}
-
-fn server_config(certificate: &rcgen::Certificate, key: &KeyPair) -> ServerConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
-    ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key.into())
-        .unwrap()
 }

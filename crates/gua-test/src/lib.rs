@@ -43,11 +43,14 @@ pub mod samples;
 pub mod schema;
 pub mod screen;
 mod skipped;
+#[cfg(feature = "board")]
 pub mod smtp;
 #[cfg(feature = "samples")]
 pub mod synthetic;
 pub mod tape;
 mod terminal;
+#[cfg(feature = "board")]
+mod tls;
 mod wait;
 pub mod webhook;
 

@@ -1,19 +1,21 @@
-//! A mail server on loopback that records mails (RFC 5321), without TLS.
+//! A mail server on loopback that records mails (RFC 5321), with STARTTLS (RFC 3207) if it has a certificate.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use crate::tls::{Duplex, TlsServer};
 
 /// A received mail.
 #[derive(Clone, Debug, Default)]
 pub struct Mail {
     pub from: String,
     pub to: Vec<String>,
-    /// Argument of AUTH PLAIN.
-    pub auth: Option<String>,
     /// Header and body.
     pub text: String,
+    pub is_encrypted: bool,
 }
 
 /// A recording mail server; its thread ends with the test process.
@@ -26,6 +28,7 @@ pub struct SmtpServer {
 #[derive(Debug, Default)]
 struct Shared {
     mails: Vec<Mail>,
+    passwords: Vec<String>,
     /// Answer to AUTH or, if it begins with 55, to RCPT.
     refusal: Option<String>,
 }
@@ -33,14 +36,24 @@ struct Shared {
 impl SmtpServer {
     #[must_use]
     pub fn start() -> Self {
+        Self::listen(None)
+    }
+
+    /// A server with STARTTLS under the name of a host. Its certificate is written to `ca_file`.
+    #[must_use]
+    pub fn with_tls(host: &str, ca_file: &Path) -> Self {
+        Self::listen(Some(TlsServer::new(host, ca_file)))
+    }
+
+    fn listen(tls: Option<TlsServer>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::<Mutex<Shared>>::default();
         let ours = Arc::clone(&shared);
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&ours);
-                thread::spawn(move || converse(stream, &shared));
+            for socket in listener.incoming().flatten() {
+                let (shared, tls) = (Arc::clone(&ours), tls.clone());
+                thread::spawn(move || serve(socket, &shared, tls.as_ref()));
             }
         });
         Self { port, shared }
@@ -56,6 +69,12 @@ impl SmtpServer {
         lock(&self.shared).mails.clone()
     }
 
+    /// The arguments of AUTH PLAIN that clients sent.
+    #[must_use]
+    pub fn passwords(&self) -> Vec<String> {
+        lock(&self.shared).passwords.clone()
+    }
+
     /// Refuses every password with this answer from now on; with an answer that begins with 55, every recipient.
     pub fn refuse(&self, answer: &str) {
         lock(&self.shared).refusal = Some(answer.to_owned());
@@ -66,19 +85,44 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn converse(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
-    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
-    let mut say = |answer: &str| write!(stream, "{answer}\r\n").ok();
-    say("220 test ESMTP")?;
-    let mut mail = Mail::default();
+fn serve(mut socket: TcpStream, shared: &Mutex<Shared>, tls: Option<&TlsServer>) -> Option<()> {
+    write!(socket, "220 test ESMTP\r\n").ok()?;
+    let start = match tls {
+        Some(_) => "250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN",
+        None => "250-test\r\n250 AUTH PLAIN",
+    };
+    let socket = converse(socket, shared, start, false)?;
+    let encrypted = tls?.accept(socket)?;
+    converse(encrypted, shared, "250-test\r\n250 AUTH PLAIN", true).map(drop)
+}
+
+/// Holds a conversation, with `greeting` as the answer to EHLO. Returns the stream if the client wants to encrypt it.
+fn converse<S: Duplex>(
+    stream: S,
+    shared: &Mutex<Shared>,
+    greeting: &str,
+    is_encrypted: bool,
+) -> Option<S> {
+    let mut stream = BufReader::new(stream);
+    let new_mail = || Mail {
+        is_encrypted,
+        ..Mail::default()
+    };
+    let mut mail = new_mail();
     loop {
-        let line = lines.next()?.ok()?;
+        let line = read_line(&mut stream)?;
+        let mut say = |answer: &str| write!(stream.get_mut(), "{answer}\r\n").ok();
         let (verb, rest) = line.split_once([' ', ':']).unwrap_or((&line, ""));
         let address = || rest.split_once(':').map_or("", |(_, address)| address);
         match verb.to_ascii_uppercase().as_str() {
-            "EHLO" => say("250-test\r\n250 AUTH PLAIN")?,
+            "EHLO" => say(greeting)?,
+            "STARTTLS" => {
+                say("220 go on")?;
+                return Some(stream.into_inner());
+            }
             "AUTH" => {
-                mail.auth = rest.split_once(' ').map(|(_, word)| word.to_owned());
+                let password = rest.split_once(' ').map_or("", |(_, word)| word);
+                lock(shared).passwords.push(password.to_owned());
                 let refusal = lock(shared).refusal.clone();
                 let refusal = refusal.filter(|answer| !answer.starts_with("55"));
                 say(refusal.as_deref().unwrap_or("235 2.7.0 ok"))?;
@@ -96,16 +140,23 @@ fn converse(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
             "DATA" => {
                 say("354 go on")?;
                 loop {
-                    match lines.next()?.ok()?.as_str() {
+                    match read_line(&mut stream)?.as_str() {
                         "." => break,
                         line => mail.text.push_str(&format!("{line}\n")),
                     }
                 }
-                lock(shared).mails.push(std::mem::take(&mut mail));
-                say("250 queued")?;
+                let sent = std::mem::replace(&mut mail, new_mail());
+                lock(shared).mails.push(sent);
+                write!(stream.get_mut(), "250 queued\r\n").ok()?;
             }
-            "QUIT" => return say("221 bye"),
+            "QUIT" => return say("221 bye").and(None),
             _ => say("502 unknown")?,
         }
     }
+}
+
+fn read_line(stream: &mut BufReader<impl Duplex>) -> Option<String> {
+    let mut line = String::new();
+    let length = stream.read_line(&mut line).ok()?;
+    (length > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
 }

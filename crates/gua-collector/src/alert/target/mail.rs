@@ -88,6 +88,8 @@ fn tls(host: &str, port: u16, options: &ConnectOptions) -> Result<Tls, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use gua_test::smtp::SmtpServer;
 
     use super::super::tests::{message, options};
@@ -126,7 +128,7 @@ mod tests {
         email.account = Some(("gua".to_owned(), file));
         send(&email, &message(), &options()).unwrap();
         // The base64 form of NUL gua NUL s3cret (RFC 4616).
-        assert_eq!(server.mails()[0].auth.as_deref(), Some("AGd1YQBzM2NyZXQ="));
+        assert_eq!(server.passwords(), ["AGd1YQBzM2NyZXQ="]);
         server.refuse("535 5.7.8 wrong");
         let error = send(&email, &message(), &options()).unwrap_err();
         assert!(error.message.contains("5.7.8"), "{error:?}");
@@ -138,6 +140,41 @@ mod tests {
         server.refuse("550 5.1.1 no such user");
         let error = send(&email, &message(), &options()).unwrap_err();
         assert!(!error.is_retryable, "{error:?}");
+    }
+
+    #[test]
+    fn a_password_is_only_sent_encrypted_to_a_server_that_proves_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let [ca_file, other_ca, password] =
+            ["ca.pem", "other.pem", "password"].map(|name| directory.path().join(name));
+        gua_test::write_private(&password, "s3cret\n");
+        let trusting = |ca_file: &PathBuf| ConnectOptions {
+            ca_file: Some(ca_file.clone()),
+            ..options()
+        };
+        // Linux connects this address to the host itself, and it is not one of those that mail goes to without TLS.
+        let host = "0.0.0.0";
+        let email = |server: &SmtpServer| Email {
+            smtp: (host.to_owned(), server.port()),
+            account: Some(("gua".to_owned(), password.clone())),
+            ..email(server)
+        };
+        let server = SmtpServer::with_tls(host, &ca_file);
+        send(&email(&server), &message(), &trusting(&ca_file)).unwrap();
+        assert!(server.mails()[0].is_encrypted);
+
+        let elsewhere = SmtpServer::with_tls("mail.example.com", &other_ca);
+        let plain = SmtpServer::start();
+        for (server, ca_file) in [
+            (&server, &other_ca),
+            (&elsewhere, &other_ca),
+            (&plain, &ca_file),
+        ] {
+            let error = send(&email(server), &message(), &trusting(ca_file)).unwrap_err();
+            assert!(error.is_retryable, "{error:?}");
+        }
+        assert_eq!(server.passwords().len(), 1);
+        assert!(elsewhere.passwords().is_empty() && plain.passwords().is_empty());
     }
 
     #[test]
