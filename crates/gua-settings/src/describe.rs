@@ -1,7 +1,12 @@
 //! Descriptions of the configuration: the commented default file, the settings in force, and the files that were
 //! searched.
 
-use serde_json::json;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::table::Shown;
 use crate::{ARRAYS, ENTRIES, Entry, Inputs, Settings, Source};
@@ -79,43 +84,92 @@ pub fn settings_toml(settings: &Settings) -> String {
     text
 }
 
-/// Returns the settings in force as JSON.
-#[must_use]
-pub fn settings_json(settings: &Settings) -> String {
-    let mut sections = serde_json::Map::new();
-    for setting in settings.shown() {
-        let section = sections
-            .entry(setting.entry.section)
-            .or_insert_with(|| json!({}));
-        if let Some(section) = section.as_object_mut() {
-            section.insert(
-                setting.entry.key.to_owned(),
-                json!({ "value": setting.json, "source": source(setting.source) }),
-            );
-        }
-    }
-    let mut document = serde_json::Map::new();
-    document.insert("schema_version".to_owned(), json!(1));
-    document.insert("settings".to_owned(), sections.into());
-    for array in ARRAYS {
-        let shown = settings.shown_rows().into_iter();
-        let rows = shown.filter(|row| row.list == array.list).map(|mut row| {
-            row.json.insert("source".to_owned(), source(row.source));
-            row.json
-        });
-        document.insert(array.list.to_owned(), rows.collect());
-    }
-    format!("{:#}\n", serde_json::Value::from(document))
+/// Name of the format of [`ConfigDocument`].
+pub const CONFIG: &str = "gua.config.v1";
+
+/// The settings in force, as `gua config show --json` prints them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ConfigDocument<'a> {
+    schema_version: u32,
+    /// The settings by section and key.
+    settings: BTreeMap<&'static str, BTreeMap<&'static str, ShownSetting<'a>>>,
+    /// The rows of each array of tables, such as `quotas` and `alerts`.
+    #[serde(flatten)]
+    arrays: BTreeMap<&'static str, Vec<ShownTable<'a>>>,
 }
 
-fn source(source: &Source) -> serde_json::Value {
-    match source {
-        Source::Default => json!({ "kind": "default" }),
-        Source::File { path, line } => {
-            json!({ "kind": "file", "path": path.to_string_lossy(), "line": line })
+/// A setting in force.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShownSetting<'a> {
+    value: Value,
+    source: ShownSource<'a>,
+}
+
+/// A row of an array of tables.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShownTable<'a> {
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+    source: ShownSource<'a>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ShownSource<'a> {
+    Default,
+    File { path: Cow<'a, str>, line: usize },
+    Environment { name: &'static str },
+    Flag { name: &'a str },
+}
+
+impl<'a> ConfigDocument<'a> {
+    #[must_use]
+    pub fn new(settings: &'a Settings) -> Self {
+        let mut sections = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for Shown {
+            entry,
+            json,
+            source,
+            ..
+        } in settings.shown()
+        {
+            let source = source.into();
+            let setting = ShownSetting {
+                value: json,
+                source,
+            };
+            let section = sections.entry(entry.section).or_default();
+            section.insert(entry.key, setting);
         }
-        Source::Environment(name) => json!({ "kind": "environment", "name": name }),
-        Source::Flag(flag) => json!({ "kind": "flag", "name": flag }),
+        let empty = ARRAYS.iter().map(|array| (array.list, Vec::new()));
+        let mut arrays: BTreeMap<_, Vec<_>> = empty.collect();
+        for row in settings.shown_rows() {
+            let table = ShownTable {
+                fields: row.json,
+                source: row.source.into(),
+            };
+            arrays.entry(row.list).or_default().push(table);
+        }
+        Self {
+            schema_version: 1,
+            settings: sections,
+            arrays,
+        }
+    }
+}
+
+impl<'a> From<&'a Source> for ShownSource<'a> {
+    fn from(source: &'a Source) -> Self {
+        match source {
+            Source::Default => ShownSource::Default,
+            Source::File { path, line } => ShownSource::File {
+                path: path.to_string_lossy(),
+                line: *line,
+            },
+            Source::Environment(name) => ShownSource::Environment { name },
+            Source::Flag(name) => ShownSource::Flag { name },
+        }
     }
 }
 

@@ -77,6 +77,7 @@ const OF_A_HOST: &[(&str, &str)] = &[
     ("gua.me.v1", "me --json"),
     ("gua.alerts.v1", "alert list --json"),
     ("gua.alert-history.v1", "alert history --json"),
+    ("gua.config.v1", "config show --json"),
     ("gua.doctor.v1", "doctor --json"),
     ("gua.sample.v1", "doctor --sample"),
     ("gua.explain.v1", "explain GPU-a --json"),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gua_settings::describe::ConfigDocument;
 use gua_settings::{FileSeen, FileState, Problem, check_file, describe, inputs};
 
 use crate::commands::prelude::*;
@@ -11,7 +12,9 @@ pub fn run(command: &ConfigCommand, context: &Context) -> anyhow::Result<ExitCod
         ConfigCommand::Default => describe::default_file(),
         ConfigCommand::Path => describe::paths(&context.loaded.inputs),
         ConfigCommand::Check { path } => return check(path.as_deref(), context),
-        ConfigCommand::Show { json: true } => describe::settings_json(context.loaded.checked()?),
+        ConfigCommand::Show { json: true } => {
+            pretty(&ConfigDocument::new(context.loaded.checked()?))
+        }
         ConfigCommand::Show { json: false } => describe::settings_toml(context.loaded.checked()?),
     };
     output::data(&text)?;
@@ -56,4 +59,19 @@ fn verdict(problems: &[Problem], files: &[FileSeen]) -> String {
         (_, false) => text.push_str(&format!("fine: {}\n", fine.join(", "))),
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_render::schemas::named;
+    use gua_settings::describe::CONFIG;
+    use gua_test::schema::assert_published;
+
+    use super::*;
+
+    #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let (name, schema) = named::<ConfigDocument<'_>>(CONFIG);
+        assert_published(name, &pretty(&schema));
+    }
 }
