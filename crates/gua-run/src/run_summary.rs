@@ -181,7 +181,7 @@ fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     let estimate = gpu.energy_estimate().filter(|it| it.time > energy.time);
     let estimate = estimate.map(|it| {
         let (joules, time) = (it.joules, seconds(it.time));
-        format!("; power times time gives {joules:.0} J for {time:.1} s")
+        format!("; the estimate from its power is {joules:.0} J for {time:.1} s")
     });
     Some(format!(
         "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured{}",
@@ -255,7 +255,7 @@ mod tests {
             9500,
             Some(100),
             Some(
-                "the energy of GPU 3 covers 5.0 s of 9.5 s: the rest was not measured; power times time gives 950 J for 9.5 s",
+                "the energy of GPU 3 covers 5.0 s of 9.5 s: the rest was not measured; the estimate from its power is 950 J for 9.5 s",
             ),
         );
     }

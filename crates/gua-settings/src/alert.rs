@@ -114,7 +114,7 @@ pub(crate) fn of_wrong_file(alert: &Listed<Alert>) -> Option<Problem> {
         line: *line,
         column: 1,
     };
-    let message = "alert: free works only in a user's own ~/.gua/config.toml: `gua available --notify` sends it";
+    let message = "alert: `free` works only in a user's own ~/.gua/config.toml, because `gua available --notify` sends it";
     is_wrong.then(|| Problem::of_file(path, Some(position), message))
 }
 

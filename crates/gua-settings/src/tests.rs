@@ -166,7 +166,7 @@ fn an_alert_about_free_gpus_belongs_in_the_users_file() {
     let host = Layers::new(None, Some(alert), &[]);
     let problem = host.load().problems[0].to_string();
     assert!(
-        problem.contains(":2:1: alert: free works only"),
+        problem.contains(":2:1: alert: `free` works only"),
         "{problem}"
     );
 }

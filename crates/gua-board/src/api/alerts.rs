@@ -37,9 +37,7 @@ pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert
         return Ok(Json(List { items: Vec::new() }));
     };
     let alerts = list().map_err(|_| {
-        Problem::NoHistory(
-            "the configuration of the board has a mistake; its log says which".to_owned(),
-        )
+        Problem::NoHistory("the board's configuration has an error; see its log".to_owned())
     })?;
     let entry = |row: AlertRow| ConfiguredAlert {
         name: row.name,

@@ -217,7 +217,7 @@ texts! {
     REPLACE: "Replace that server", "그 서버를 대체";
     REPLACE_OF: "Replace {0}", "{0} 대체";
     CONFIGURED_ALERTS: "Alerts of the board", "보드의 알림";
-    CONFIGURATION_MISTAKE: "The configuration of the board has a mistake; its log says which. The previous alerts stay in force.",
+    CONFIGURATION_MISTAKE: "The board's configuration has an error; see its log. The previous alerts stay in effect.",
         "보드 설정에 오류가 있습니다. 자세한 내용은 로그에 있습니다. 이전 알림이 계속 적용됩니다.";
     LONGER_THAN: "Longer than", "최소 시간";
     QUIET_HOURS: "Quiet hours", "조용한 시간";

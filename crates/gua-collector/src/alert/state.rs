@@ -146,7 +146,7 @@ impl State {
         let waiting = self.pending.iter().filter(|one| one.message.alert == alert);
         let mut errors = waiting.filter_map(|one| one.error.as_ref());
         if let Some(error) = errors.next_back() {
-            return Some(format!("a message waits: {error}"));
+            return Some(format!("a message is waiting to be sent: {error}"));
         }
         let mut past = self.history.iter().rev();
         let last = past.find(|one| one.message.alert == alert)?;

@@ -393,7 +393,9 @@ fn a_list_shows_what_was_not_delivered() {
             "{row}\n{problems}"
         );
     };
-    problem("alert lab: a message waits: the destination answered with HTTP status 503");
+    problem(
+        "alert lab: a message is waiting to be sent: the destination answered with HTTP status 503",
+    );
     problem("no daemon sends the alerts of this user now: ");
     fs::write(&sender.state_file, "{").unwrap();
     problem("cannot read the alerts");
