@@ -234,8 +234,8 @@ pub struct BoardServeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// URL under which people reach the board [default: http:// or https:// and the address or host name].
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-    pub url: Option<String>,
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse)]
+    pub url: Option<ServerUrl>,
     /// Serve over TLS also on loopback and behind a proxy.
     #[arg(long)]
     pub tls: bool,

@@ -132,26 +132,16 @@ impl BoardServeArgs {
         let address = self.listen.ip();
         let mut names = vec![host::name(), "localhost".to_owned()];
         names.extend((!address.is_unspecified()).then(|| address.to_string()));
-        names.extend(self.url_host().map(str::to_owned));
+        names.extend(self.url.as_ref().map(|url| url.host().to_owned()));
         let tls = Tls::load(own_certificate(directory, &names)?)?;
         let pin = tls.pin();
         Ok((Some(tls), Some(pin)))
     }
 
-    /// Host name in the URL.
-    fn url_host(&self) -> Option<&str> {
-        let (_, rest) = self.url.as_deref()?.split_once("://")?;
-        let authority = rest.split('/').next()?;
-        let host = authority
-            .rsplit_once(':')
-            .map_or(authority, |(host, _)| host);
-        (!host.is_empty() && !host.starts_with('[')).then_some(host)
-    }
-
     /// URL of the board, without a trailing slash.
     fn public_url(&self, address: SocketAddr, is_tls: bool) -> String {
         if let Some(url) = &self.url {
-            return url.trim_end_matches('/').to_owned();
+            return url.to_string();
         }
         let scheme = if is_tls { "https" } else { "http" };
         match address.ip().is_unspecified() {

@@ -54,6 +54,14 @@ fn as_many_files_as_allowed_are_open_at_once() {
 }
 
 #[test]
+fn a_url_without_a_scheme_is_refused_before_the_board_starts() {
+    let refused = host(TWO_GPUS).gua("board serve --data board --url board.example.com");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let expected = "the server URL must be an absolute http(s) URL";
+    assert!(refused.stderr.contains(expected), "{refused:?}");
+}
+
+#[test]
 fn health_is_public_and_metrics_are_not() {
     let board = Served::start();
     let get = |path: &str| answer(&board.url, &format!("GET {path}"), &[], b"");
