@@ -215,8 +215,7 @@ mod tests {
     /// Only root can create files of another user.
     #[test]
     fn files_that_another_user_planted_are_refused() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !gua_test::runs_as_root("PID files of another user") {
             return;
         }
         type Open = fn(&Path) -> bool;

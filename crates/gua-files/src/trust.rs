@@ -304,8 +304,7 @@ mod tests {
         assert_eq!(writer_in(&list(&of_user)), by("user"));
         assert_eq!(writer_in(&list(&of_group)), by("group"));
 
-        if !geteuid().is_root() {
-            eprintln!("skipped: files of root");
+        if !gua_test::runs_as_root("access control lists of root's files") {
             return;
         }
         let home = tempfile::tempdir().unwrap();
@@ -318,7 +317,7 @@ mod tests {
             rustix::fs::setxattr(&file, "system.posix_acl_access", &list(entries), flags)
         };
         if set(&harmless).is_err() {
-            eprintln!("skipped: this file system has no access control lists");
+            gua_test::not_tested("no access control lists here", "files with such a list");
             return;
         }
         assert_eq!(reason(&file), None);
@@ -337,13 +336,12 @@ mod tests {
         safe_for_this_user(Path::new("/bin/sh")).unwrap();
         mode(0o757);
         if is_in_a_container() {
-            eprintln!("skipped: in a container, owners are not checked");
+            gua_test::not_tested("in a container, owners are not checked", "files of others");
             return;
         }
         let error = safe_for_this_user(&file).unwrap_err().to_string();
         assert!(error.ends_with("can be written by everyone"), "{error}");
-        if !geteuid().is_root() {
-            eprintln!("skipped: files of another user");
+        if !gua_test::runs_as_root("files of another user") {
             return;
         }
         mode(0o755);
@@ -356,8 +354,7 @@ mod tests {
     /// Only root can give files to another user.
     #[test]
     fn a_file_of_another_user_or_in_their_directory_is_refused() {
-        if !geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !gua_test::runs_as_root("files and directories of another user") {
             return;
         }
         let home = tempfile::tempdir().unwrap();

@@ -177,8 +177,7 @@ mod tests {
     /// Only root can create files of another user.
     #[test]
     fn what_another_user_planted_is_neither_followed_nor_opened() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !gua_test::runs_as_root("run files of another user") {
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,14 @@
 //! When a claim begins and ends.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use gua_claim::{
     Answer, ClaimDir, ClaimError, ClaimedBy, MAX_LEASE, PidNamespace, Request, Session,
 };
 use gua_model::{BootId, Uid};
+use gua_test::runs_as_root;
 
 use crate::host::{FakeHost, gpus, request};
 
@@ -244,7 +247,7 @@ fn impossible_and_unlimited_requests_are_refused() {
 fn a_held_lock_ends_a_request_and_release_still_works() {
     let host = FakeHost::with_gpus(2);
     let claim = host.granted(10, 1);
-    let folder = std::fs::File::open(host.path()).unwrap();
+    let folder = fs::File::open(host.path()).unwrap();
     folder.lock().unwrap();
     let answer = host.dir.take(&request(11, 1), &host.look, &host.kernel);
     assert!(matches!(answer, Err(ClaimError::Busy { .. })), "{answer:?}");
@@ -254,11 +257,24 @@ fn a_held_lock_ends_a_request_and_release_still_works() {
 }
 
 #[test]
-fn one_of_the_usual_directories_is_writable_by_everyone() {
-    let found = ClaimDir::find(&gua_claim::USUAL_PLACES).unwrap();
-    assert!(
-        gua_claim::USUAL_PLACES
-            .iter()
-            .any(|place| found.path() == *place)
-    );
+fn the_first_directory_that_everyone_can_write_is_found() {
+    if !runs_as_root("the shared directory of claims") {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let place = |name: &str, mode: u32| {
+        let path = parent.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let missing = parent.path().join("missing");
+    let places = [
+        missing,
+        place("private", 0o755),
+        place("shared", 0o1777),
+        place("later", 0o1777),
+    ];
+    assert_eq!(ClaimDir::find(&places).unwrap().path(), places[2]);
+    assert!(ClaimDir::find(&places[..2]).is_err());
 }

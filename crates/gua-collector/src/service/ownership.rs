@@ -177,8 +177,7 @@ mod tests {
     /// Only root can change the owner of a file.
     #[test]
     fn the_history_of_an_earlier_version_is_given_to_the_services_user() {
-        if !geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !gua_test::runs_as_root("the owner of a history") {
             return;
         }
         let directory = tempfile::tempdir().unwrap();

@@ -397,8 +397,7 @@ mod tests {
         let options = options.map(str::to_owned);
         let named = named_files(&options);
         assert_eq!(named, ["/etc/board.pem", "/etc/board.key"].map(Path::new));
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: files of another user need root");
+        if !gua_test::runs_as_root("files of another user that a unit names") {
             return;
         }
         let directory = tempfile::tempdir().unwrap();
