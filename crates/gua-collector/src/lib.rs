@@ -43,7 +43,6 @@ pub mod service;
 pub mod sink;
 mod sink_state;
 pub mod socket;
-pub mod tick_line;
 mod timed_stream;
 
 use std::path::Path;

@@ -37,6 +37,7 @@ pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
         return None;
     }
     let (own, host) = (&db.value, &loaded.settings.history.service_db.value);
+    let is_usual = chosen == host || chosen == own;
     let reason = match chosen {
         path if path == host => "the history of the host's service",
         path if path == own => "your own history",
@@ -53,8 +54,8 @@ pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
             "using {chosen_path}, {reason}; `--db {}` chooses the other one",
             other.display()
         )),
-        None if reason.ends_with("daemon") => Some(format!("using {chosen_path}, {reason}")),
-        None => None,
+        None if is_usual => None,
+        None => Some(format!("using {chosen_path}, {reason}")),
     }
 }
 

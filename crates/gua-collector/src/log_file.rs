@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::tick_line;
+use gua_compat::gpu_usage_audit::tick_line;
 
 /// Number of rotated logs that are kept; `gua.log.1` is the newest.
 const KEPT: u32 = 2;

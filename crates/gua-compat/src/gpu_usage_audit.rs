@@ -1,4 +1,5 @@
-//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified. Its tables in a history of gua are read too.
+//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified. Its tables in a history of gua are read too. Its
+//! line about a tick is printed by `gua daemon`.
 
 mod adopt;
 mod export;
@@ -9,6 +10,7 @@ mod old_form;
 mod open;
 mod records;
 mod rows;
+pub mod tick_line;
 
 pub use adopt::{Adopted, OldCollector, adopt};
 pub use export::{AskPage, Exported, OldPage, OldPageQuestion, export, export_pages, old_page};

@@ -1,7 +1,7 @@
 //! Stored totals: one row per quarter hour, with all its GPUs packed together, and one row per completed day.
 //!
 //! Every quarter that is written gets the next change number (`revision`), so that code that copies quarters elsewhere
-//! can find the new and changed ones.
+//! can find the new and changed ones. Nothing reads it yet.
 
 pub(crate) mod days;
 mod packed;

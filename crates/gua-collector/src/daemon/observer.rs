@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use gua_compat::gpu_usage_audit::tick_line::tick_line;
 use gua_model::chain::chain;
 use gua_model::{Thresholds, Tick};
 use gua_probe::{clock, own_code};
@@ -15,7 +16,6 @@ use super::{HistoryFile, options};
 use crate::log_file::LogFile;
 use crate::outage_file::OutageFile;
 use crate::socket::Reader;
-use crate::tick_line::tick_line;
 use crate::{Observer, OpenOutage, Options};
 
 /// Lines that a background daemon writes to the command that started it: the driver has answered, and the first tick

@@ -143,7 +143,7 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
         ("GET" | "HEAD", Some("/metrics")) => page(published, Form::accepted(&accept)),
         ("GET" | "HEAD", Some("/")) => Answer::plain("200 OK", "Metrics are at /metrics.\n"),
         ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "Metrics are at /metrics.\n"),
-        _ => Answer::plain("405 Method Not Allowed", "only GET and HEAD are allowed\n"),
+        _ => Answer::plain(NOT_ALLOWED, "only GET and HEAD are allowed\n"),
     };
     client.write_all(&answer.bytes(method == "HEAD"))
 }
@@ -171,6 +171,7 @@ fn page(published: &Published, form: Form) -> Answer {
 }
 
 const UNAVAILABLE: &str = "503 Service Unavailable";
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
 struct Answer {
     status: &'static str,
@@ -189,7 +190,7 @@ impl Answer {
 
     fn bytes(&self, is_head: bool) -> Vec<u8> {
         let (status, content_type, length) = (self.status, self.content_type, self.body.len());
-        let allow = match status.starts_with("405") {
+        let allow = match status == NOT_ALLOWED {
             true => "Allow: GET, HEAD\r\n",
             false => "",
         };

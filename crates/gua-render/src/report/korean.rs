@@ -17,7 +17,7 @@ use crate::language::Language;
 const WIDTH: usize = 74;
 /// Maximum number of past holders in the list.
 const PAST_ROWS: usize = 8;
-/// Maximum age of the last sample of a holder that counts as present.
+/// Maximum age of the last sample of a holder that counts as present, as in gpu-usage-audit.
 const STILL_THERE_SECONDS: i64 = 300;
 
 /// The whole report, or with `--by` its head and that table.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_collector::tick_line::tick_line;
+use gua_compat::gpu_usage_audit::tick_line::tick_line;
 use gua_files::{Over, remove_parts_on_signals};
 use gua_model::demo::month::Month;
 use gua_model::demo::{self, Script};
