@@ -31,8 +31,11 @@ pub(crate) struct Stored {
     pub(crate) session: Session,
 }
 
-const COLUMNS: &str = "id, card, parent, boot, pid, start, owner, job_user, owner_source, comm, comm_missing, kind, began, ended,
-    ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known, peak, peak_missing, shared, open,
+/// Columns of [`Figures`]. A report reads only these of most sessions.
+const FIGURES: &str = "id, card, boot, pid, start, kind, began, ended, observed, own_sum, own_known, card_sum, card_known, peak, peak_missing";
+
+/// The other columns of a session, which follow those of [`FIGURES`].
+const OTHERS: &str = "parent, owner, job_user, owner_source, comm, comm_missing, ticks, active, idle_held, shared, open,
     container, container_name, pod, pod_name, job, assigned, by_name";
 
 /// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
@@ -67,10 +70,16 @@ pub(crate) fn base(
     }
     let (from, to) = sane::bounds(window);
     let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
-    let mut damaged = rows(connection, which, &[from, to], |row, catalogue| {
-        let figures = figures(row, catalogue)?;
-        if visitor.wants(&figures.outline()) {
-            visitor.session(&from_figures(figures, row, catalogue)?.session);
+    let sql = format!("SELECT {FIGURES} FROM session WHERE {which}");
+    let mut whole = connection.prepare(&format!(
+        "SELECT {FIGURES}, {OTHERS} FROM session WHERE id = ?1"
+    ))?;
+    let mut damaged = rows(connection, &sql, &[from, to], |row, catalogue| {
+        if visitor.wants(&figures(row, catalogue)?.outline()) {
+            let mut found = whole.query([row.get::<_, i64>(0)?])?;
+            if let Some(row) = found.next()? {
+                visitor.session(&from_row(row, catalogue)?.session);
+            }
         }
         Ok(())
     })?;
@@ -107,7 +116,8 @@ fn each(
     values: &[i64],
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
-    rows(connection, which, values, |row, catalogue| {
+    let sql = format!("SELECT {FIGURES}, {OTHERS} FROM session WHERE {which}");
+    rows(connection, &sql, values, |row, catalogue| {
         give(from_row(row, catalogue)?);
         Ok(())
     })
@@ -116,14 +126,13 @@ fn each(
 /// Calls `read` with every row, and returns the number of rows that it finds damaged.
 fn rows(
     connection: &Connection,
-    which: &str,
+    sql: &str,
     values: &[i64],
     mut read: impl FnMut(&Row<'_>, &mut Catalogue<'_>) -> Result<(), ReadError>,
 ) -> Result<u32, ReadError> {
-    let sql = format!("SELECT {COLUMNS} FROM session WHERE {which}");
     let mut catalogue = Catalogue::new(connection);
     let mut damaged = 0;
-    sql::each(connection, &sql, params_from_iter(values), |row| {
+    sql::each(connection, sql, params_from_iter(values), |row| {
         damaged += u32::from(undamaged(read(row, &mut catalogue))?.is_none());
         Ok::<_, ReadError>(())
     })?;
@@ -253,7 +262,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         return Ok(Vec::new());
     }
     let sql = format!(
-        "SELECT {COLUMNS}, part <> 2, ifnull(lag(ended) OVER
+        "SELECT {FIGURES}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
          (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0) FROM session ORDER BY id"
     );
     let mut catalogue = Catalogue::new(connection);
@@ -265,7 +274,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         let id: i64 = row.get(0)?;
         let mut wrong = |what: &str| found.push(format!("session {id} {what}"));
         // The result is `None` if one of the columns is not an integer.
-        let times = || Ok((row.get::<_, i64>(12)?, row.get::<_, i64>(13)?));
+        let times = || Ok((row.get::<_, i64>(6)?, row.get::<_, i64>(7)?));
         let times = undamaged(times())?;
         let is_sane = |time: i64| sane::time(time).is_some();
         let has_absurd_time =
@@ -275,7 +284,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
             wrong("has an impossible time");
         }
         if let Some((began, ended)) = times.filter(|_| is_counted) {
-            let observed = undamaged(row.get::<_, i64>(15).map_err(ReadError::from))?;
+            let observed = undamaged(row.get::<_, i64>(8).map_err(ReadError::from))?;
             if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
                 wrong("was observed for longer than it lasted");
             }
@@ -403,7 +412,7 @@ fn save(
     Ok(())
 }
 
-/// The columns that are read of every session of a report; the others only of those that it lists.
+/// The columns of a session that a report adds up.
 struct Figures {
     key: SessionKey,
     kind: ProcessKind,
@@ -430,20 +439,20 @@ impl Figures {
 }
 
 fn figures(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Figures, ReadError> {
-    let kind = coded(&KINDS, row.get(11)?, "kind of process");
-    let peak = to_reading(row.get(23)?, row.get::<_, Option<i64>>(22)?);
+    let kind = coded(&KINDS, row.get(5)?, "kind of process");
+    let peak = to_reading(row.get(14)?, row.get::<_, Option<i64>>(13)?);
     let peak = peak.ok_or(ReadError::Value("reason"))?;
     Ok(Figures {
         key: SessionKey {
             gpu: gpu(catalogue, row.get(1)?)?,
-            process: process_key(row, 3)?,
+            process: process_key(row, 2)?,
         },
         kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
-        from: at(row.get(12)?)?,
-        to: at(row.get(13)?)?,
-        observed: Micros(sum(row, 15)?),
-        own_util: util(row, 18)?,
-        gpu_util: util(row, 20)?,
+        from: at(row.get(6)?)?,
+        to: at(row.get(7)?)?,
+        observed: Micros(sum(row, 8)?),
+        own_util: util(row, 9)?,
+        gpu_util: util(row, 11)?,
         peak_memory: peak.map(|bytes| Bytes(bytes.cast_unsigned())),
     })
 }
@@ -465,14 +474,7 @@ fn gpu(catalogue: &mut Catalogue<'_>, id: i64) -> Result<GpuUuid, ReadError> {
 }
 
 fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, ReadError> {
-    from_figures(figures(row, catalogue)?, row, catalogue)
-}
-
-fn from_figures(
-    figures: Figures,
-    row: &Row<'_>,
-    catalogue: &mut Catalogue<'_>,
-) -> Result<Stored, ReadError> {
+    let figures = figures(row, catalogue)?;
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let Some(id) = row.get::<_, Option<i64>>(column)? else {
             return Ok(None);
@@ -480,8 +482,8 @@ fn from_figures(
         let owner = catalogue.owner(id.cast_unsigned())?;
         owner.ok_or(ReadError::Value("owner")).map(Some)
     };
-    let (owner, job_user) = (owner(6)?, owner(7)?);
-    let owner = match (owner, row.get::<_, Option<String>>(8)?) {
+    let (owner, job_user) = (owner(16)?, owner(17)?);
+    let owner = match (owner, row.get::<_, Option<String>>(18)?) {
         (Some(who), Some(word)) => Some(Owner {
             who,
             source: source(&word)?,
@@ -492,20 +494,20 @@ fn from_figures(
         Some(OwnerKey::User(user)) => Some(user),
         _ => None,
     };
-    let comm = to_reading(row.get(10)?, row.get(9)?);
+    let comm = to_reading(row.get(20)?, row.get(19)?);
     let session = Session {
         key: figures.key,
-        parent: (row.get::<_, Option<i64>>(2)?.map(|id| gpu(catalogue, id))).transpose()?,
+        parent: (row.get::<_, Option<i64>>(15)?.map(|id| gpu(catalogue, id))).transpose()?,
         owner,
         comm: comm.ok_or(ReadError::Value("reason"))?,
         workload: workload(row, 26, user)?,
         kind: figures.kind,
         from: figures.from,
         to: figures.to,
-        ticks: sum(row, 14)?,
+        ticks: sum(row, 21)?,
         observed: figures.observed,
-        active: Micros(sum(row, 16)?),
-        idle_held: Micros(sum(row, 17)?),
+        active: Micros(sum(row, 22)?),
+        idle_held: Micros(sum(row, 23)?),
         own_util: figures.own_util,
         gpu_util: figures.gpu_util,
         peak_memory: figures.peak_memory,
