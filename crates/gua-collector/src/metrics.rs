@@ -177,7 +177,7 @@ fn complete(metrics: &mut HostMetrics, settings: &Settings, sample: Option<&Samp
 }
 
 /// Returns the metrics of a sample with the accounts of the history, for `gua metrics`. Without a history, counters of GPU time
-/// are missing.
+/// are missing. The cost of the reader is known if it is still running.
 #[must_use]
 pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     let settings = &loaded.settings;
@@ -185,6 +185,7 @@ pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     let question = AccountsQuestion { until: sample.at };
     metrics.accounts = location::source(loaded).accounts(&question).ok();
     complete(&mut metrics, settings, Some(sample));
+    metrics.costs = publisher::costs("command");
     metrics
 }
 

@@ -171,7 +171,22 @@ fn the_command_writes_a_file_as_a_whole_and_keeps_no_old_reading() {
         value(&text, "gua_gpu_utilization_ratio{gpu=\"0\""),
         Some(0.5)
     );
-    assert!(!text.contains("gua_collector_"), "{text}");
+    // Of the families of the collector, a command knows only its own cost.
+    let own: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("gua_collector_"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let expected = [
+        "gua_collector_cpu_seconds_total{process=\"command\"}",
+        "gua_collector_cpu_seconds_total{process=\"reader\"}",
+        "gua_collector_resident_memory_bytes{process=\"command\"}",
+        "gua_collector_resident_memory_bytes{process=\"reader\"}",
+    ];
+    assert_eq!(own, expected);
+    for sample in expected {
+        assert!(value(&text, sample) > Some(0.0), "{text}");
+    }
     let open = host.fine("metrics --format openmetrics");
     assert!(
         open.contains("# UNIT gua_gpu_utilization_ratio ratio\n"),

@@ -172,9 +172,8 @@ impl Publisher {
                 tick_time: Some(progress.took),
                 last_tick: sample.map(|sample| sample.at),
                 outage: progress.outage,
-                collector: own_cost(),
-                reader: reader_cost(),
             }),
+            costs: costs("collector"),
             ..HostMetrics::without_gpus(VERSION)
         };
         complete(&mut metrics, &self.settings, sample);
@@ -251,6 +250,15 @@ impl Accounting {
         // An outage that has not ended is reported again, in full, when it ends.
         self.outages.clear();
     }
+}
+
+/// Returns the costs of this process, under this label, and of the child that reads the driver.
+pub(super) fn costs(own: &'static str) -> Vec<(&'static str, Cost)> {
+    let costs = [(own, own_cost()), ("reader", reader_cost())];
+    let known = costs.into_iter();
+    known
+        .filter_map(|(process, cost)| Some((process, cost?)))
+        .collect()
 }
 
 /// Returns the cost of this process.

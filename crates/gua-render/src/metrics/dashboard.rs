@@ -41,7 +41,7 @@ panels! {
     "Held hours by user (needs metrics.users)" in "h", "{{user}}",
         "sum by (user) (increase(gua_user_held_seconds_total{instance=~\"$instance\"}[1d])) / 3600";
     "CPU of gua" in "percentunit", "{{instance}} {{process}}",
-        "rate(gua_collector_cpu_seconds_total{instance=~\"$instance\"}[5m])";
+        "rate(gua_collector_cpu_seconds_total{instance=~\"$instance\"}[5m]) and on (instance) gua_collector_interval_seconds";
 }
 
 documents! {

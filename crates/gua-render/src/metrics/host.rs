@@ -35,6 +35,8 @@ pub struct HostMetrics {
     pub claims: Option<usize>,
     /// `None` if no daemon writes these metrics.
     pub collector: Option<CollectorMetrics>,
+    /// Cost of gua's processes, with the value of their label.
+    pub costs: Vec<(&'static str, Cost)>,
 }
 
 /// Whether the metrics contain names of a kind.
@@ -111,9 +113,6 @@ pub struct CollectorMetrics {
     pub last_tick: Option<Timestamp>,
     /// Reason why the last tick is not in the history.
     pub outage: Option<GapReason>,
-    pub collector: Option<Cost>,
-    /// The child process that reads the driver.
-    pub reader: Option<Cost>,
 }
 
 /// Cost of a process.
@@ -269,12 +268,8 @@ impl Host<'_> {
     }
 
     fn cost(&self, samples: &mut Samples<'_>, value: impl Fn(&Cost) -> f64) {
-        let collector = self.metrics.collector.as_ref();
-        let collector = collector.map(|it| [("collector", it.collector), ("reader", it.reader)]);
-        for (process, cost) in collector.into_iter().flatten() {
-            if let Some(cost) = cost {
-                samples.add(&Labels::new(&[("process", process)]), value(&cost));
-            }
+        for (process, cost) in &self.metrics.costs {
+            samples.add(&Labels::new(&[("process", process)]), value(cost));
         }
     }
 }
@@ -460,9 +455,9 @@ families! {
         => collector |collector| Some(moment(collector.last_tick?));
     StateSet "gua_collector_outage", "Reason why the last tick is not in the history; all are 0 if it is."
         => all Host::outage;
-    Counter "gua_collector_cpu_seconds" in "seconds", "CPU time used by the daemon and by its driver reader."
+    Counter "gua_collector_cpu_seconds" in "seconds", "CPU time used by gua: by the daemon or command, and by its driver reader."
         => cost |cost| cost.processor.as_secs_f64();
-    Gauge "gua_collector_resident_memory_bytes" in "bytes", "Resident memory of the daemon and of its driver reader."
+    Gauge "gua_collector_resident_memory_bytes" in "bytes", "Resident memory of gua: of the daemon or command, and of its driver reader."
         => cost |cost| float(cost.memory.0);
 }
 

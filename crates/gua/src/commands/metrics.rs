@@ -5,6 +5,7 @@ use gua_render::metrics::dashboard::dashboard;
 use gua_render::metrics::{Form, HostMetrics};
 
 use crate::commands::prelude::*;
+use crate::context::sample;
 
 pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
     if args.dashboard {
@@ -14,7 +15,9 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
         MetricsFormat::Text => Form::Text,
         MetricsFormat::Openmetrics => Form::OpenMetrics,
     };
-    match context.sample() {
+    // The reader runs until its cost was measured.
+    let mut reader = context.reader();
+    match sample(&mut reader) {
         Ok(sample) => {
             let metrics = metrics::once(&context.loaded, &sample);
             let accounts = metrics.accounts.iter();

@@ -94,10 +94,10 @@ fn metrics() -> HostMetrics {
         ..Accounts::default()
     });
     metrics.claims = Some(0);
-    let cost = Some(Cost {
+    let cost = Cost {
         processor: Duration::from_millis(1500),
         memory: Bytes(7 << 20),
-    });
+    };
     metrics.collector = Some(CollectorMetrics {
         interval: Duration::from_secs(30),
         ticks: 7,
@@ -105,9 +105,8 @@ fn metrics() -> HostMetrics {
         tick_time: Some(Duration::from_millis(5)),
         last_tick: Some(sample.at),
         outage: None,
-        collector: cost,
-        reader: cost,
     });
+    metrics.costs = vec![("collector", cost), ("reader", cost)];
     metrics
 }
 
