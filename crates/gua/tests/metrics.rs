@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gua_probe::clock;
-use gua_test::{Running, TestHost, not_tested, wait_for};
+use gua_test::{Ended, Running, Sleeper, TestHost, not_tested, wait_for};
 
 use crate::{TWO_GPUS, host};
+
+const POD: &str = "8f6e2c1a-3c5d-4f7b-9a43-1d2e3f4a5b6c";
+const CONTAINER: &str = "3f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f83f1c09a7b2d4e6f8";
 
 const HANG: &str = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
 
@@ -206,13 +209,42 @@ fn promtool_accepts_the_metrics_and_the_rules() {
     if !has("promtool") {
         return;
     }
-    let host = host(TWO_GPUS).variable("GUA_METRICS_USERS", "true");
+    let sleeper = Sleeper::new();
+    let held = format!(
+        "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = {}\nmemory_mib = 900\n",
+        sleeper.pid()
+    );
+    let host = host(&held)
+        .variable("GUA_METRICS_USERS", "true")
+        .variable("GUA_METRICS_WORKLOADS", "true");
     let (mut daemon, address) = serving(&host, "--interval 50ms");
     let text = wait_for("counters", || {
-        page(&address).filter(|page| page.contains("gua_gpu_state_seconds_total"))
+        page(&address).filter(|page| page.contains("gua_user_held_seconds_total"))
     });
     daemon.stop();
-    for text in [text, host.fine("metrics")] {
+    let mut texts = vec![text, host.fine("metrics")];
+    if gua_test::runs_as_root("the metrics of a pod") {
+        // Only this command sees the process in the cgroup of a pod.
+        host.write(
+            "cgroup",
+            format!("0::/kubepods/burstable/pod{POD}/{CONTAINER}\n"),
+        );
+        let script = format!(
+            "mount --bind cgroup /proc/{}/cgroup && exec {} metrics",
+            sleeper.pid(),
+            crate::GUA
+        );
+        let mut inside = host.command("unshare");
+        inside.args(["--mount", "/bin/sh", "-ec", &script]);
+        let text = Ended::from(inside.output().unwrap()).success();
+        let workload = format!(
+            "gua_gpu_workload_holders{{gpu=\"0\",uuid=\"GPU-a\",model=\"NVIDIA A100-SXM4-80GB\",namespace=\"\",\
+             pod=\"{POD}\",container=\"{CONTAINER}\",slurm_job=\"\"}} 1\n"
+        );
+        assert!(text.contains(&workload), "{text}");
+        texts.push(text);
+    }
+    for text in texts {
         let file = host.write("page.prom", &text);
         let mut check = Command::new("promtool");
         check
