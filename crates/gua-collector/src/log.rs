@@ -54,13 +54,22 @@ impl Form {
         }
     }
 
-    /// Formats the error with which a command ends.
+    /// Formats the error with which a command such as `gua daemon` ends, with a hint for the user.
     #[must_use]
-    pub fn error(self, text: &str) -> String {
-        match self {
-            Self::Journal => journal_line(Level::ERROR, text.trim_end()),
-            _ => text.to_owned(),
+    pub fn error(self, command: &str, error: &str, hint: Option<&str>) -> String {
+        let hint_line = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+        let text = format!("{command}: {error}{hint_line}");
+        if matches!(self, Self::Text | Self::Plain) {
+            return text + "\n";
         }
+        let mut fields = vec![("command", command.into()), ("error", error.into())];
+        fields.extend(hint.map(|hint| ("hint", hint.into())));
+        let record = LogRecord {
+            message: "command failed".to_owned(),
+            line: Some(text),
+            fields,
+        };
+        line(self, Level::ERROR, clock::now(), &record)
     }
 
     /// Chooses the form. `journal_stream` is the value of `JOURNAL_STREAM`, by which systemd says which file is the
@@ -160,10 +169,20 @@ mod tests {
             line(Form::Journal, Level::ERROR, at(), &record()),
             "<3>tick 3 failed: no  [31mdriver\n"
         );
-        assert_eq!(
-            Form::Journal.error("gua csv: no\nhint: yes\n"),
-            "<3>gua csv: no hint: yes\n"
-        );
+        let error = |form: Form| form.error("gua csv", "no", Some("yes"));
+        assert_eq!(error(Form::Journal), "<3>gua csv: no hint: yes\n");
+        assert_eq!(error(Form::Plain), "gua csv: no\nhint: yes\n");
+        let object: Value = serde_json::from_str(&error(Form::Json)).unwrap();
+        assert!(object["time"].is_string());
+        for (key, text) in [
+            ("level", "ERROR"),
+            ("message", "command failed"),
+            ("command", "gua csv"),
+            ("error", "no"),
+            ("hint", "yes"),
+        ] {
+            assert_eq!(object[key], text, "{key}");
+        }
         let json = line(Form::Json, Level::ERROR, at(), &record());
         let object: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(

@@ -14,7 +14,7 @@ use gua_settings::FlagValue;
 use gua_wire::Token;
 use rustix::process::Signal;
 
-use crate::cli::{self, Cli, Command, DaemonArgs, StartArgs};
+use crate::cli::{self, BoardCommand, Cli, Command, DaemonArgs, ServeArgs, StartArgs};
 use crate::commands::*;
 use crate::context::{Context, VERSION};
 use crate::failure;
@@ -65,14 +65,14 @@ fn gua(arguments: &[OsString]) -> ExitCode {
         clap::ColorChoice::Never => ColorChoice::Never.write_global(),
         clap::ColorChoice::Auto => {}
     }
-    run(&parsed.args.command, &parsed.flags).unwrap_or_else(|error| {
-        let is_foreground =
-            matches!(&parsed.args.command, Command::Daemon(args) if args.foreground);
-        let name = match is_foreground {
-            true => format!("{} --foreground", parsed.name),
-            false => parsed.name,
-        };
-        failure::report(&name, &error)
+    let cli::Parsed { args, flags, name } = parsed;
+    run(&args.command, &flags).unwrap_or_else(|error| match &args.command {
+        Command::Daemon(daemon) if daemon.foreground => {
+            failure::report_server(&format!("{name} --foreground"), &flags, &error)
+        }
+        Command::Serve(ServeArgs { command: None, .. })
+        | Command::Board(BoardCommand::Serve(_)) => failure::report_server(&name, &flags, &error),
+        _ => failure::report(&name, &error),
     })
 }
 

@@ -8,7 +8,7 @@ use gua_collector::location;
 use gua_collector::log::Form;
 use gua_model::chain::chain;
 use gua_probe::fault::DriverFault;
-use gua_settings::Inputs;
+use gua_settings::{FlagValue, Inputs, Loaded};
 use gua_store::{FileKind, OpenError, WriteError, is_damage};
 
 use crate::output;
@@ -17,6 +17,16 @@ pub use gua_model::failure::{Exit, Failure};
 
 /// Prints the error of `command` (such as `gua doctor`) to stderr and returns the exit code.
 pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
+    report_as(Form::of_command(&Inputs::of_this_process()), command, error)
+}
+
+/// Prints the error of a server, called with these flags, in the form of its log and returns the exit code.
+pub fn report_server(command: &str, flags: &[FlagValue], error: &anyhow::Error) -> ExitCode {
+    let form = Form::of_server(&Loaded::of_this_process(flags));
+    report_as(form, command, error)
+}
+
+fn report_as(form: Form, command: &str, error: &anyhow::Error) -> ExitCode {
     if error.is::<output::Closed>() {
         return ExitCode::SUCCESS;
     }
@@ -31,9 +41,7 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
         Some(failure) => failure.hint.clone(),
         None => error.chain().find_map(hint),
     };
-    let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
-    let form = Form::of_command(&Inputs::of_this_process());
-    output::eprint(&form.error(&format!("{command}: {message}\n{hint}")));
+    output::eprint(&form.error(command, &message, hint.as_deref()));
     failure.map_or(Exit::Failed, |failure| failure.exit).into()
 }
 

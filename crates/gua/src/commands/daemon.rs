@@ -15,7 +15,7 @@ use gua_collector::make_directory_of;
 use gua_collector::managed::{PidOwner, owner_of};
 use gua_collector::pid_file::{PidFile, PidFileError};
 use gua_model::duration;
-use gua_settings::{Settings, Source};
+use gua_settings::{FlagValue, Settings, Source};
 
 use crate::commands::prelude::*;
 use crate::failure::{self, quoted};
@@ -167,24 +167,28 @@ fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
 /// Runs the background daemon with the arguments after its mark. Its standard error goes to the log.
 #[must_use]
 pub fn serve(arguments: &[OsString]) -> ExitCode {
+    let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
+    let command = CollectArgs::augment_args(clap::Command::new(BACKGROUND));
+    let Parsed { args, flags, .. } =
+        match parse::<CollectArgs>(FileArgs::augment_args(command), words) {
+            Ok(parsed) => parsed,
+            Err(error) => return failure::report(BACKGROUND, &error.into()),
+        };
     let done = background::become_daemon()
         .map_err(Failure::because("no standard output or error"))
         .map_err(anyhow::Error::from)
-        .and_then(|starter| collect(arguments, starter));
+        .and_then(|starter| collect(&args, &flags, starter));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref() {
             Some(DaemonError::PidFile(PidFileError::Locked { .. })) => ALREADY_RUNNING.into(),
-            _ => failure::report(BACKGROUND, &error),
+            _ => failure::report_server(BACKGROUND, &flags, &error),
         },
     }
 }
 
-fn collect(arguments: &[OsString], starter: File) -> anyhow::Result<()> {
-    let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
-    let command = CollectArgs::augment_args(clap::Command::new(BACKGROUND));
-    let parsed = parse::<CollectArgs>(FileArgs::augment_args(command), words)?;
-    let context = Context::load(&parsed.flags)?;
-    let job = job(&parsed.args, context, Mode::Background { starter });
+fn collect(args: &CollectArgs, flags: &[FlagValue], starter: File) -> anyhow::Result<()> {
+    let context = Context::load(flags)?;
+    let job = job(args, context, Mode::Background { starter });
     Ok(daemon::run(job)?)
 }

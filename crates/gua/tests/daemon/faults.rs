@@ -20,6 +20,52 @@ fn gpus(second: &str, rest: &str) -> String {
 
 const DB: &str = ".gua/gua.db";
 
+/// The records of a log of JSON objects.
+fn records(log: &str) -> Vec<serde_json::Value> {
+    let record = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    log.lines().map(record).collect()
+}
+
+#[test]
+fn the_error_that_ends_a_server_is_one_record_of_its_json_log() {
+    let host = crate::without_driver();
+    let ended = host.gua("daemon --foreground --log-format json");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let foreground = records(&ended.stderr);
+    assert_eq!(foreground.len(), 1, "{ended:?}");
+    let ended = host.gua("daemon --log-format json");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let background = records(&host.log());
+    for (log, command) in [
+        (foreground, "gua daemon --foreground"),
+        (background, "gua daemon"),
+    ] {
+        let last = log.last().unwrap();
+        assert_eq!(last["level"], "ERROR", "{last}");
+        assert_eq!(last["message"], "command failed", "{last}");
+        assert_eq!(last["command"], command, "{last}");
+        let error = last["error"].as_str().unwrap();
+        assert!(error.contains("was not found"), "{last}");
+        let hint = last["hint"].as_str().unwrap();
+        assert!(hint.contains("GUA_NVML_LIBRARY"), "{last}");
+    }
+
+    let host = host
+        .variable("GUA_LOG_FORMAT", "json")
+        .variable("GUA_INTERVAL", "never");
+    for command in ["daemon --foreground", "serve", "board serve"] {
+        let ended = host.gua(command);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let log = records(&ended.stderr);
+        assert_eq!(log.len(), 1, "{ended:?}");
+        assert_eq!(log[0]["command"], format!("gua {command}"), "{ended:?}");
+    }
+    // Other commands print for people.
+    let ended = host.gua("list");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.starts_with("gua list: "), "{ended:?}");
+}
+
 /// Runs a daemon through three scenarios (healthy, faulty, healthy) and returns the ticks of the middle one.
 fn middle(host: &TestHost, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<Tick>, Running) {
     host.play(&gpus("", ""));
