@@ -19,6 +19,29 @@ fn status_names_the_log_file_given_at_start() {
 }
 
 #[test]
+fn the_health_of_a_background_daemon_is_that_of_its_last_tick() {
+    let host = host(TWO_GPUS);
+    let before = host.gua("daemon --health");
+    assert_eq!(before.code, 1, "{before:?}");
+    assert!(before.stdout.starts_with("unhealthy: "), "{before:?}");
+
+    host.fine("daemon --interval 250ms");
+    let running = host.gua("daemon --health");
+    assert_eq!(running.code, 0, "{running:?}");
+    assert!(
+        running.stdout.starts_with("healthy: last tick ")
+            && running.stdout.ends_with(" (interval 250ms)\n"),
+        "{running:?}"
+    );
+
+    host.fine("stop");
+    let after = host.gua("daemon --health");
+    assert_eq!(after.code, 1, "{after:?}");
+    let stopped = "unhealthy: the daemon stopped ";
+    assert!(after.stdout.starts_with(stopped), "{after:?}");
+}
+
+#[test]
 fn a_daemon_is_started_shown_and_stopped() {
     let host = host(TWO_GPUS);
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
