@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Beginning of the message of a failed initialization.
-pub(crate) const INIT_FAILED: &str = "NVML initialization failed: ";
+const INIT_FAILED: &str = "NVML initialization failed: ";
 
 /// Why the driver could not be read. It crosses the pipe between the reader child and its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum DriverFault {
-    #[error("{INIT_FAILED}the NVIDIA driver library `{library}` was not found. Detail: {detail}")]
+    #[error("{INIT_FAILED}{}", self.reason())]
     LibraryNotFound { library: String, detail: String },
-    #[error("{INIT_FAILED}`{library}` is not a usable NVIDIA driver library. Detail: {detail}")]
+    #[error("{INIT_FAILED}{}", self.reason())]
     NotADriver { library: String, detail: String },
-    #[error("{INIT_FAILED}{}. Detail: {text} (NVML code {code})", init_reason(*code))]
+    #[error("{INIT_FAILED}{}", self.reason())]
     Init { code: u32, text: String },
     #[error("the driver answered {call} with {text} (NVML code {code})")]
     Lost {
@@ -80,6 +80,23 @@ fn init_reason(code: u32) -> &'static str {
 }
 
 impl DriverFault {
+    /// Returns the message, without its beginning if it is that of a failed initialization.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::LibraryNotFound { library, detail } => {
+                format!("the NVIDIA driver library `{library}` was not found. Detail: {detail}")
+            }
+            Self::NotADriver { library, detail } => {
+                format!("`{library}` is not a usable NVIDIA driver library. Detail: {detail}")
+            }
+            Self::Init { code, text } => {
+                let reason = init_reason(*code);
+                format!("{reason}. Detail: {text} (NVML code {code})")
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// Returns the code of a failed initialisation.
     pub(crate) fn init_code(&self) -> Option<u32> {
         match self {
@@ -132,6 +149,7 @@ mod tests {
                 sentence.ends_with(&format!("(NVML code {code})")),
                 "{sentence}"
             );
+            assert_eq!(format!("{INIT_FAILED}{}", fault.reason()), sentence);
             assert!(seen.insert(init_reason(code)), "{code} shares its sentence");
             assert!(fault.hint().is_some());
         }

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::fault::{
-    DRIVER_NOT_LOADED, DriverFault, INIT_FAILED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND,
-};
+use crate::fault::{DRIVER_NOT_LOADED, DriverFault, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND};
 use gua_model::{Place, Sample};
 
 use gua_model::text::sanitize;
@@ -168,15 +166,14 @@ pub(super) fn nvml(facts: &Facts) -> Finding {
 
 /// Describes why the driver could not be read.
 fn without_sample(fault: &DriverFault, facts: &Facts) -> String {
-    let error = sanitize(&fault.to_string());
-    let short = error.strip_prefix(INIT_FAILED).unwrap_or(&error);
+    let reason = sanitize(&fault.reason());
     match (reached(fault), absent(fault, facts.known.library.as_ref())) {
         ((Some(false), _), Some(library)) => {
             format!("not loadable: {}", sanitize(&library.problem()))
         }
-        ((Some(false), _), None) => format!("not loadable: {short}"),
-        ((Some(true), Some(false)), _) => format!("loadable but init failed: {short}"),
-        _ => short.to_owned(),
+        ((Some(false), _), None) => format!("not loadable: {reason}"),
+        ((Some(true), Some(false)), _) => format!("loadable but init failed: {reason}"),
+        _ => reason,
     }
 }
 
