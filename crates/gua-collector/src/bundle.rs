@@ -7,15 +7,19 @@
 mod archive;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
+use gua_compat::gpu_usage_audit::tick_line;
 use gua_model::chain::chain;
 use gua_model::id::{GpuUuid, Uid};
 use gua_model::scrub::{HIDDEN, Scrubber, is_number};
 use gua_model::{Gpu, Missing, Outage, OwnerKey, Period, Place, Sample, User, Workload};
 use gua_probe::doctor::check::{Check, Status};
 use gua_probe::doctor::facts::Facts;
+use gua_probe::doctor::program::{self, End};
 use gua_probe::host;
 use gua_render::document::pretty;
 use gua_settings::{Loaded, Settings, Source};
@@ -25,11 +29,16 @@ use serde_json::Value;
 
 use crate::claims::Names;
 use crate::log_file::last_lines;
+use crate::service::collector;
 use crate::{VERSION, location};
 
 /// Number of log lines and of collector runs in a bundle.
 const MAX_LINES: usize = 300;
 const MAX_RUNS: usize = 50;
+/// Number of lines that are read from the journal. Most of them are tick lines.
+const JOURNAL_LINES: usize = 3000;
+/// Maximum time for journalctl.
+const JOURNAL_LIMIT: Duration = Duration::from_secs(10);
 /// Time before now whose outages are listed.
 const OUTAGES: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Maximum size of the list of users.
@@ -87,11 +96,7 @@ impl Bundle {
                 "size of the history, collector runs and outages; no hours of people",
                 pretty(&history(loaded, at).unwrap_or_else(unreadable)),
             ),
-            file(
-                "log.txt",
-                "last lines of the daemon's log, without names, paths and addresses",
-                log(&settings.collect.log_file.value, &scrubber),
-            ),
+            log(loaded, &scrubber),
         ];
         if let Some(sample) = sample {
             files.push(file(
@@ -414,9 +419,56 @@ struct JsonLine {
     error: Option<Value>,
 }
 
-fn log(path: &Path, scrubber: &Scrubber) -> String {
+/// Returns the end of the log of the collector whose history is read. The service logs to the journal.
+fn log(loaded: &Loaded, scrubber: &Scrubber) -> BundleFile {
+    let settings = &loaded.settings;
+    let (about, lines) = match location::history(loaded) == settings.history.service_db.value {
+        false => (
+            "last lines of the daemon's log, without names, paths and addresses",
+            last_lines(&settings.collect.log_file.value, MAX_LINES, 0),
+        ),
+        true => match journal(loaded.inputs.variable("PATH").unwrap_or_default()) {
+            Some(lines) => (
+                "last lines of the service's log, without names, paths and addresses",
+                lines,
+            ),
+            None => (
+                "empty: this user cannot read the service's log in the journal (root can)",
+                String::new(),
+            ),
+        },
+    };
+    BundleFile {
+        name: "log.txt",
+        about,
+        text: scrubbed_lines(&lines, scrubber),
+    }
+}
+
+/// Returns the last lines of the service's log without tick lines; `None` if there are none, or they cannot be read.
+fn journal(search_path: &OsStr) -> Option<String> {
+    // journalctl(1): without `--quiet`, it prints remarks about journals that this user may not read.
+    let arguments = format!(
+        "--unit={} --output=cat --lines={JOURNAL_LINES} --reverse --quiet --no-pager",
+        collector::NAME
+    );
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let run = program::ask(
+        program::find(search_path, "journalctl")?,
+        &arguments,
+        JOURNAL_LIMIT,
+    )?;
+    // The newest line is the first one. The last one may be truncated, and part of a name would not be recognized.
+    let lines = run.stdout.split_inclusive('\n');
+    let lines = lines.filter(|line| line.ends_with('\n') && !line.starts_with(tick_line::PREFIX));
+    let lines: Vec<&str> = lines.take(MAX_LINES).collect();
+    let is_read = run.end == End::Code(0) && !lines.is_empty();
+    is_read.then(|| lines.into_iter().rev().collect())
+}
+
+fn scrubbed_lines(lines: &str, scrubber: &Scrubber) -> String {
     let mut text = String::new();
-    for line in last_lines(path, MAX_LINES, 0).lines() {
+    for line in lines.lines() {
         let plain = match serde_json::from_str::<JsonLine>(line) {
             Ok(line) => {
                 let error = line.error.as_ref().and_then(Value::as_str);

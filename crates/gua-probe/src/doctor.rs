@@ -19,7 +19,7 @@ pub mod facts;
 mod fixture;
 pub mod page;
 pub mod plan;
-pub mod smi;
+pub mod program;
 
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub fn gather(
         .and_then(|path| host::mount::holding(&mounts, &path));
     let (owned, db, search_path) = (root.clone(), known.db.clone(), known.search_path.clone());
     let collectors = within(LIMIT, move || host::collector::collectors(&owned));
-    let smi = within(LIMIT, move || smi::find(&search_path?)).flatten();
+    let smi = within(LIMIT, move || program::find(&search_path?, "nvidia-smi")).flatten();
     Facts {
         now: clock::now().to_zoned(TimeZone::system()),
         kernel: host::kernel(),
@@ -67,7 +67,7 @@ pub fn gather(
         mount: mount.cloned(),
         known,
         // Not in parallel with reading the driver: two concurrent programs have crashed some drivers.
-        smi: smi.and_then(|path| smi::ask(path, &["-L"], LIMIT)),
+        smi: smi.and_then(|path| program::ask(path, &["-L"], LIMIT)),
         driver: driver(),
     }
 }

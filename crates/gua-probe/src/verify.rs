@@ -15,7 +15,7 @@ use gua_model::{Gpu, Pid, Place, Reading, Sample};
 
 use self::columns::{COLUMNS, Column, Value, parse};
 use crate::clock;
-use crate::doctor::smi::{self, End, Run};
+use crate::doctor::program::{self, End, Run};
 use crate::fault::DriverFault;
 
 /// Maximum time for one answer of `nvidia-smi`.
@@ -100,7 +100,7 @@ pub fn verify(
 /// Runs nvidia-smi with a query and returns its lines as cells.
 fn ask(program: &Path, query: &[&str]) -> Result<Vec<Vec<String>>, VerifyError> {
     let arguments = [query, &["--format=csv,noheader,nounits"]].concat();
-    let run = smi::ask(program.to_owned(), &arguments, LIMIT).ok_or(VerifyError::NotFound)?;
+    let run = program::ask(program.to_owned(), &arguments, LIMIT).ok_or(VerifyError::NotFound)?;
     let Run {
         end,
         stdout,

@@ -11,7 +11,7 @@ use gua_model::text::sanitize;
 use super::check::{Finding, Status, count, shorten};
 use super::details::Details;
 use super::facts::{Facts, NamedLibrary};
-use super::smi::End;
+use super::program::End;
 
 /// Maximum length of an external error text in a summary.
 const SHORT: usize = 160;

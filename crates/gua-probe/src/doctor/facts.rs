@@ -17,7 +17,7 @@ use crate::host::time::TimeKeeping;
 use gua_model::{DriverPids, Sample};
 use jiff::Zoned;
 
-use super::smi::Run;
+use super::program::Run;
 
 /// Facts about this host.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 
 use super::check::{Finding, Status};
 use super::facts::{Choice, Facts, HistoryKind, Known, Link, PidSetting};
-use super::smi::{End, Run};
+use super::program::{End, Run};
 
 pub(super) const VERSION: &str = "550.54.14";
 

@@ -1,6 +1,6 @@
 //! `gua verify`: compares the readings of gua with those of `nvidia-smi`. The comparison is that of `gua_probe::verify`.
 
-use gua_probe::doctor::smi;
+use gua_probe::doctor::program;
 use gua_probe::verify::{Pace, VerifyError, verify};
 
 use crate::commands::prelude::*;
@@ -8,7 +8,8 @@ use crate::context::sample;
 
 pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let path = context.loaded.inputs.variable("PATH");
-    let program = path.and_then(smi::find).ok_or_else(|| {
+    let program = path.and_then(|path| program::find(path, "nvidia-smi"));
+    let program = program.ok_or_else(|| {
         Failure::failed(VerifyError::NotFound.to_string())
             .hint("nvidia-smi is a part of the driver; this command compares with it")
     })?;

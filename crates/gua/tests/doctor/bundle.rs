@@ -2,6 +2,8 @@
 //! them contains the word "zebra", so one search finds all that leak.
 
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
@@ -56,8 +58,17 @@ fn host_with_secrets(pid: u32) -> TestHost {
         "zebrauser/.gua/cloud.json",
         "{\"token\": \"zebratoken-1234\", \"server_url\": 7}",
     );
-    let path = home.join(".gua/gua.db");
-    let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    record(&home.join(".gua/gua.db"));
+    host.variable("HOME", home)
+        .variable("GUA_LOG_FORMAT", "zebraword")
+        .variable("GUA_METRICS_LISTEN", "10.11.12.13:19400")
+        .variable("GUA_SOCKET", "/run/zebra.sock")
+        .variable("API_KEY", "zebrakey")
+}
+
+/// Makes a history with one tick.
+fn record(path: &Path) {
+    let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
     let run = NewRun {
         started: "2026-11-15T19:00:00Z".parse().unwrap(),
         interval: Duration::from_secs(30),
@@ -76,11 +87,6 @@ fn host_with_secrets(pid: u32) -> TestHost {
     let interval = run.interval;
     store.record(id, &Tick { sample, interval }).unwrap();
     store.close().unwrap();
-    host.variable("HOME", home)
-        .variable("GUA_LOG_FORMAT", "zebraword")
-        .variable("GUA_METRICS_LISTEN", "10.11.12.13:19400")
-        .variable("GUA_SOCKET", "/run/zebra.sock")
-        .variable("API_KEY", "zebrakey")
 }
 
 /// The bytes of the archive without compression.
@@ -142,6 +148,55 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
         &std::fs::metadata(host.path("gua-bundle.tar.gz")).unwrap(),
     );
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// A host whose history is that of the service, with an imitation of journalctl.
+fn host_with_service(script: &str) -> TestHost {
+    let host = host(crate::TWO_GPUS);
+    record(&host.path("service.db"));
+    let program = host.write("bin/journalctl", format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", host.path("bin").display());
+    host.variable("PATH", path)
+}
+
+#[test]
+fn the_log_of_a_service_is_read_from_the_journal() {
+    let host = host_with_service(
+        "echo \"$*\" >\"$HOME/asked\"\n\
+         echo 'cannot read `/srv/zebra/x`: permission denied'\n\
+         echo 'Tick 7  ts=08:00:00.000  GPU-zebra=IDLE'\n\
+         echo 'history of zebraldap opened'\n\
+         printf 'a truncated zebral'",
+    );
+    host.write(".gua/gua.log", "the log of another daemon\n");
+    let listed = host.fine("doctor --bundle");
+    assert!(
+        listed.contains("last lines of the service's log"),
+        "{listed}"
+    );
+    let asked = host.read("asked");
+    assert!(asked.contains("--unit=gua.service "), "{asked}");
+    let text = unpacked(&host, "gua-bundle.tar.gz");
+    let log = "history of (hidden) opened\ncannot read (hidden): permission denied\n";
+    assert!(text.contains(log), "{text}");
+    assert!(
+        !text.contains("zebra") && !text.contains("another daemon"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_bundle_says_that_the_journal_cannot_be_read() {
+    for script in ["exit 0", "echo 'no permission'; exit 1"] {
+        let host = host_with_service(script);
+        let listed = host.fine("doctor --bundle");
+        let line = listed.lines().find(|line| line.contains("log.txt"));
+        let line = line.unwrap();
+        assert!(line.contains(" 0 bytes  empty: this user cannot"), "{line}");
+        let text = unpacked(&host, "gua-bundle.tar.gz");
+        assert!(text.contains("empty: this user cannot read"), "{text}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::*;
 use crate::doctor::fixture::{
     VERSION, assert_check, gpu, healthy, instance, json, listing, sample,
 };
-use crate::doctor::smi::Run;
+use crate::doctor::program::Run;
 
 fn check(
     judge: fn(&Facts) -> Finding,

@@ -1,4 +1,5 @@
-//! Runs `nvidia-smi`, an independent source about the GPUs. It may be missing, fail or hang; none of that stops the caller.
+//! Runs another program, such as `nvidia-smi`, an independent source about the GPUs. It may be missing, fail or hang; none of that
+//! stops the caller.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read};
@@ -12,8 +13,8 @@ use std::time::Duration;
 use crate::clock;
 use crate::process::wait_for_end;
 
-/// Maximum number of bytes kept of each stream; a host with 16 GPUs and 112 MIG instances prints 10 KB.
-const KEEP: u64 = 64 * 1024;
+/// Maximum number of bytes kept of each stream. nvidia-smi prints 10 KB on a host with 16 GPUs and 112 MIG instances.
+const KEEP: u64 = 1 << 20;
 /// Polling interval for the end of the program, on kernels that cannot report it.
 const PACE: Duration = Duration::from_millis(50);
 /// Maximum time to wait for a killed program. One that hangs in the kernel is not waited for.
@@ -38,17 +39,17 @@ pub enum End {
     Code(i32),
 }
 
-/// Finds `nvidia-smi` on the search path. A file that is not executable is skipped, as a shell does.
+/// Finds a program on the search path. A file that is not executable is skipped, as a shell does.
 #[must_use]
-pub fn find(search_path: &OsStr) -> Option<PathBuf> {
+pub fn find(search_path: &OsStr, name: &str) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
     std::env::split_paths(search_path)
         .filter(|directory| !directory.as_os_str().is_empty())
-        .map(|directory| directory.join("nvidia-smi"))
+        .map(|directory| directory.join(name))
         .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Runs `nvidia-smi` with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
+/// Runs a program with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
 /// if there is no such program.
 #[must_use]
 pub fn ask(path: PathBuf, arguments: &[&str], limit: Duration) -> Option<Run> {
@@ -140,7 +141,7 @@ mod tests {
         // test, cannot be executed.
         let copied = Command::new("cp").arg(&text).arg(&path).status().unwrap();
         assert!(copied.success());
-        let found = find(directory.path().as_os_str());
+        let found = find(directory.path().as_os_str(), "nvidia-smi");
         assert_eq!(found.as_ref(), Some(&path));
         ask(path, &["-L"], limit).unwrap()
     }
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn endless_output_is_cut_and_does_not_block() {
-        let run = check("head -c 1000000 /dev/zero", LONG);
+        let run = check("head -c 2000000 /dev/zero", LONG);
         assert_eq!(run.end, End::Code(0));
         assert_eq!(u64::try_from(run.stdout.len()), Ok(KEEP));
     }
@@ -175,13 +176,13 @@ mod tests {
     #[test]
     fn a_missing_one_is_not_found_and_a_broken_one_is_not_started() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(find(directory.path().as_os_str()), None);
+        assert_eq!(find(directory.path().as_os_str(), "nvidia-smi"), None);
         let path = directory.path().join("nvidia-smi");
         assert_eq!(ask(path.clone(), &[], LONG), None);
         std::fs::write(&path, "\u{7f}ELF no program").unwrap();
-        assert_eq!(find(directory.path().as_os_str()), None);
+        assert_eq!(find(directory.path().as_os_str(), "nvidia-smi"), None);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        let found = find(directory.path().as_os_str()).unwrap();
+        let found = find(directory.path().as_os_str(), "nvidia-smi").unwrap();
         assert!(matches!(
             ask(found, &[], LONG).unwrap().end,
             End::NotStarted(_)
