@@ -180,6 +180,21 @@ pub struct PciId {
     pub device: u8,
 }
 
+impl PciId {
+    /// Parses an address such as `0000:3b:00` or `00000000:3B:00.0`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split([':', '.']);
+        let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
+        let mut byte = || u8::from_str_radix(parts.next()?, 16).ok();
+        Some(Self {
+            domain,
+            bus: byte()?,
+            device: byte()?,
+        })
+    }
+}
+
 impl fmt::Display for PciId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -219,12 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pci_id_prints_as_the_driver_prints_it() {
+    fn a_pci_id_prints_as_the_driver_prints_it_and_is_parsed() {
         let id = PciId {
             domain: 0,
             bus: 0x3b,
             device: 0,
         };
         assert_eq!(id.to_string(), "00000000:3B:00.0");
+        for text in ["00000000:3B:00.0", "0000:3b:00"] {
+            assert_eq!(PciId::parse(text), Some(id), "{text}");
+        }
+        for bad in ["", "0000:3b", "0000:3g:00", "0000:13b:00"] {
+            assert_eq!(PciId::parse(bad), None, "{bad}");
+        }
     }
 }

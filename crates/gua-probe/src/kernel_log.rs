@@ -170,7 +170,7 @@ fn parsed(line: &[u8]) -> Option<(Duration, Message)> {
         return Some((since_boot, Message::Loaded));
     }
     let (address, text) = text.strip_prefix("Xid (")?.split_once("): ")?;
-    let gpu = pci(address.strip_prefix("PCI:").unwrap_or(address))?;
+    let gpu = PciId::parse(address.strip_prefix("PCI:").unwrap_or(address))?;
     let digits = text.find(|letter: char| !letter.is_ascii_digit());
     let code = text[..digits.unwrap_or(text.len())].parse().ok()?;
     let is_over = code == Xid::RECOVERY && text.trim_end().ends_with("(None)");
@@ -179,18 +179,6 @@ fn parsed(line: &[u8]) -> Option<(Duration, Message)> {
         false => Message::Xid(gpu, code),
     };
     Some((since_boot, message))
-}
-
-/// Parses an address such as `0000:3b:00`.
-fn pci(text: &str) -> Option<PciId> {
-    let mut parts = text.split([':', '.']);
-    let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let mut byte = || u8::from_str_radix(parts.next()?, 16).ok();
-    Some(PciId {
-        domain,
-        bus: byte()?,
-        device: byte()?,
-    })
 }
 
 #[cfg(test)]

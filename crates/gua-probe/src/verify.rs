@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use gua_model::{Gpu, Pid, Place, Reading, Sample};
 
-use self::columns::{COLUMNS, Column, Value, parse};
+use self::columns::{COLUMNS, Column, Query, parse};
 use crate::clock;
 use crate::doctor::program::{self, End, Run};
 use crate::fault::DriverFault;
@@ -30,6 +30,9 @@ pub enum VerifyError {
     NotFound,
     #[error("nvidia-smi failed: {0}")]
     Failed(String),
+    /// It exited with an error, for example because it does not know a query.
+    #[error("nvidia-smi failed: {0}")]
+    Refused(String),
     #[error("{0}")]
     Driver(#[from] DriverFault),
 }
@@ -114,7 +117,10 @@ fn ask(program: &Path, query: &[&str]) -> Result<Vec<Vec<String>>, VerifyError> 
     match end {
         End::Code(0) => {}
         End::Code(code) => {
-            return Err(VerifyError::Failed(format!("exit code {code}: {}", said())));
+            return Err(VerifyError::Refused(format!(
+                "exit code {code}: {}",
+                said()
+            )));
         }
         End::TimedOut(_) => return Err(VerifyError::Failed("no answer in time".to_owned())),
         End::NotStarted(why) => return Err(VerifyError::Failed(why)),
@@ -125,20 +131,39 @@ fn ask(program: &Path, query: &[&str]) -> Result<Vec<Vec<String>>, VerifyError> 
 }
 
 impl Verification {
-    /// Asks for all columns. One that this nvidia-smi does not know is left out from then on.
+    /// Returns a row for each GPU: its UUID and the cells of all columns.
     fn gpu_rows(&mut self, program: &Path) -> Result<Vec<Vec<String>>, VerifyError> {
+        let mut rows = self.answers(program, Query::Gpu)?;
+        let remapped = self.answers(program, Query::RemappedRows)?;
+        for row in &mut rows {
+            let same = remapped.iter().find(|other| other.first() == row.first());
+            row.extend(same.iter().flat_map(|cells| cells.iter().skip(1).cloned()));
+        }
+        Ok(rows)
+    }
+
+    /// Asks for the columns of a query. One that this nvidia-smi does not know is left out from then on.
+    fn answers(&mut self, program: &Path, query: Query) -> Result<Vec<Vec<String>>, VerifyError> {
         loop {
-            let names: Vec<&str> = self.asked().map(|column| column.query).collect();
-            let query = format!("--query-gpu=uuid,{}", names.join(","));
-            match ask(program, &[&query]) {
-                Err(VerifyError::Failed(why)) => {
+            let columns = self.asked().filter(|column| column.asked_by == query);
+            let names: Vec<&str> = columns.map(|column| column.query).collect();
+            if names.is_empty() {
+                return Ok(Vec::new());
+            }
+            let option = format!("{},{}", query.option(), names.join(","));
+            match ask(program, &[&option]) {
+                Err(VerifyError::Refused(why)) => {
                     // Field "memory.reserved" is not a valid field to query.
-                    let named = |column: &&Column| why.contains(&format!("\"{}\"", column.query));
-                    let Some(column) = self.asked().find(named) else {
-                        return Err(VerifyError::Failed(why));
+                    let named = |name: &&&str| why.contains(&format!("\"{name}\""));
+                    match (names.iter().find(named), query) {
+                        (Some(name), _) => self.unknown.insert(name),
+                        // An nvidia-smi from before GPUs that remap rows does not know the query.
+                        (None, Query::RemappedRows) => {
+                            self.unknown.extend(names);
+                            continue;
+                        }
+                        (None, Query::Gpu) => return Err(VerifyError::Refused(why)),
                     };
-                    let query = column.query;
-                    self.unknown.insert(query);
                 }
                 other => return other,
             }
@@ -167,7 +192,7 @@ impl Verification {
             };
             self.gpus.insert(uuid.clone());
             for (column, cell) in columns.iter().zip(cells) {
-                let ours = [before, after].map(|gpu| (column.reading.number)(gpu));
+                let ours = [before, after].map(|gpu| column.number(gpu));
                 let tally = self.columns.entry(column.query).or_default();
                 tally.add(column, parse(cell, column.scale), ours);
             }
@@ -263,8 +288,9 @@ impl Verification {
                 let _ = writeln!(out, "{number} times: {what}");
             }
         }
+        let _ = writeln!(out, "not compared: {}", columns::not_compared().join(", "));
         let verdict = match self.agrees() {
-            true => "All readings agree.",
+            true => "All compared readings agree.",
             false => "Some readings differ.",
         };
         let _ = writeln!(out, "\n{verdict}");
@@ -291,6 +317,8 @@ impl Tally {
         let second = known.next().copied().or(first);
         match (theirs, first.zip(second)) {
             (None, None) => {}
+            // A GPU retires pages or remaps rows. The bit of the other repair is never set and has no counterpart.
+            (None, Some((0, 0))) if column.bit.is_some() => {}
             (None, Some(_)) => self.only_in_gua += 1,
             (Some(_), None) => self.only_in_smi += 1,
             (Some(theirs), Some((one, other))) => {
@@ -301,8 +329,7 @@ impl Tally {
                     self.agree += 1;
                 } else {
                     self.differ += 1;
-                    let [theirs, low, high] =
-                        [theirs, low, high].map(|one| Value(one, column.scale));
+                    let [theirs, low, high] = [theirs, low, high].map(|one| column.shown(one));
                     self.example
                         .get_or_insert_with(|| format!("nvidia-smi {theirs}, gua {low} to {high}"));
                 }

@@ -1,7 +1,7 @@
 """An imitation of nvidia-smi: the queries that `gua verify` sends, answered with nvidia-ml-py from the library on
 LD_LIBRARY_PATH. It shares no code with gua.
 
-SMI_ANSWERS="power.draw=999" replaces the answer to a query, and SMI_UNKNOWN="memory.reserved" makes a query invalid.
+SMI_ANSWERS="power.draw=999" replaces the answer to a query, and SMI_UNKNOWN="memory.reserved" makes a query or an option invalid.
 """
 import os
 import sys
@@ -20,6 +20,7 @@ def ecc(kind):
 MODES = ["Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"]
 QUERIES = {
     "uuid": nvmlDeviceGetUUID,
+    "pci.bus_id": lambda gpu: nvmlDeviceGetPciInfo(gpu).busId,
     "utilization.gpu": lambda gpu: nvmlDeviceGetUtilizationRates(gpu).gpu,
     "utilization.memory": lambda gpu: nvmlDeviceGetUtilizationRates(gpu).memory,
     "memory.total": lambda gpu: memory(gpu).total >> 20,
@@ -39,6 +40,12 @@ QUERIES = {
     "mig.mode.current": lambda gpu: on(nvmlDeviceGetMigMode(gpu)[0]),
     "compute_mode": lambda gpu: MODES[nvmlDeviceGetComputeMode(gpu)],
     "persistence_mode": lambda gpu: on(nvmlDeviceGetPersistenceMode(gpu)),
+    "retired_pages.pending": lambda gpu: "Yes" if nvmlDeviceGetRetiredPagesPendingStatus(gpu) else "No",
+}
+REMAPPED_ROWS = {
+    "gpu_uuid": nvmlDeviceGetUUID,
+    "remapped_rows.pending": lambda gpu: int(nvmlDeviceGetRemappedRows(gpu)[2]),
+    "remapped_rows.failure": lambda gpu: int(nvmlDeviceGetRemappedRows(gpu)[3]),
 }
 
 
@@ -46,12 +53,12 @@ def memory(gpu):
     return nvmlDeviceGetMemoryInfo(gpu, version=nvmlMemory_v2)
 
 
-def answer(query, gpu):
+def answer(read, query, gpu):
     replaced = dict(pair.split("=") for pair in os.environ.get("SMI_ANSWERS", "").split(",") if pair)
     if query in replaced:
         return replaced[query]
     try:
-        return str(QUERIES[query](gpu))
+        return str(read[query](gpu))
     except NVMLError:
         return "[N/A]"
 
@@ -65,13 +72,18 @@ def main():
     option, queries = sys.argv[1].split("=")
     queries = queries.split(",")
     nvmlInit()
-    if option == "--query-gpu":
+    unknown = os.environ.get("SMI_UNKNOWN", "").split(",")
+    if option in unknown:
+        print(f"Option {option} is not recognized. Please run 'nvidia-smi -h'.\n")
+        sys.exit(2)
+    read = {"--query-gpu": QUERIES, "--query-remapped-rows": REMAPPED_ROWS}.get(option)
+    if read:
         for query in queries:
-            if query not in QUERIES or query in os.environ.get("SMI_UNKNOWN", "").split(","):
+            if query not in read or query in unknown:
                 print(f'Field "{query}" is not a valid field to query.\n')
                 sys.exit(2)
         for gpu in gpus():
-            print(", ".join(answer(query, gpu) for query in queries))
+            print(", ".join(answer(read, query, gpu) for query in queries))
     elif option == "--query-compute-apps":
         for gpu in gpus():
             for process in nvmlDeviceGetComputeRunningProcesses(gpu):

@@ -11,8 +11,9 @@ use crate::host;
 fn host_with_smi(pid: u32) -> TestHost {
     let host = host(&format!(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 80\nmemory_util = 40\nmemory_total_mib = 81920\npower_w = 250\n\
-         power_limit_w = 400\ntemperature_c = 60\nfan_percent = 30\necc = true\n\
-         [[card.process]]\npid = {pid}\nmemory_mib = 900\n[[card]]\nuuid = \"GPU-b\"\n"
+         power_limit_w = 400\ntemperature_c = 60\nfan_percent = 30\necc = true\npci = \"00000001:3B:00.0\"\n\
+         remap_pending = 1\n\
+         [[card.process]]\npid = {pid}\nmemory_mib = 900\n[[card]]\nuuid = \"GPU-b\"\nretirement_pending = 1\n"
     ));
     host.write("nvidia_smi.py", NVIDIA_SMI);
     let (python, script) = (CLIENTS.program("python"), host.path("nvidia_smi.py"));
@@ -47,8 +48,12 @@ fn every_reading_agrees_with_an_independent_reader() {
         text.contains("2 GPUs compared with nvidia-smi in 1 rounds"),
         "{text}"
     );
-    assert!(text.ends_with("All readings agree.\n"), "{text}");
+    assert!(text.ends_with("All compared readings agree.\n"), "{text}");
     for column in [
+        "pci.bus_id",
+        "retired_pages.pending",
+        "remapped_rows.pending",
+        "remapped_rows.failure",
         "utilization.gpu",
         "memory.total",
         "power.draw",
@@ -72,7 +77,7 @@ fn a_difference_is_shown_and_is_a_failure() {
     let sleeper = Sleeper::new();
     let mut host = host_with_smi(sleeper.pid());
     host.set("SMI_ANSWERS", "power.draw=999.00,fan.speed=[N/A]");
-    host.set("SMI_UNKNOWN", "memory.reserved");
+    host.set("SMI_UNKNOWN", "memory.reserved,--query-remapped-rows");
     let ended = verify(&host);
     assert_eq!(ended.code, 1, "{ended:?}");
     let text = &ended.stdout;
@@ -82,10 +87,9 @@ fn a_difference_is_shown_and_is_a_failure() {
         "{text}"
     );
     assert!(line(text, "fan.speed").contains(" only in gua "), "{text}");
-    assert!(
-        line(text, "memory.reserved").contains(" no value "),
-        "{text}"
-    );
+    for unknown in ["memory.reserved", "remapped_rows.pending"] {
+        assert!(line(text, unknown).contains(" no value "), "{text}");
+    }
     assert!(line(text, "utilization.gpu").contains(" agrees "), "{text}");
 }
 

@@ -2,14 +2,37 @@
 
 use std::fmt;
 
-use gua_model::readings::ReadingKind;
+use gua_model::id::PciId;
+use gua_model::readings::{READINGS, ReadingKind, ReadingValue};
+use gua_model::sample::MemoryRepairs;
+use gua_model::{Gpu, Reading};
+
+/// A query of nvidia-smi about GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Query {
+    Gpu,
+    RemappedRows,
+}
+
+impl Query {
+    /// The option, and its property with the UUID of the GPU.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Gpu => "--query-gpu=uuid",
+            Self::RemappedRows => "--query-remapped-rows=gpu_uuid",
+        }
+    }
+}
 
 /// A column and the reading that it is compared with.
 #[derive(Debug)]
 pub(super) struct Column {
-    /// Name for `--query-gpu`.
+    /// Name of the property in its query.
     pub(super) query: &'static str,
+    pub(super) asked_by: Query,
     pub(super) reading: &'static ReadingKind,
+    /// Bit of the reading that the column shows. `None` if it shows the whole reading.
+    pub(super) bit: Option<u64>,
     /// Number of gua's units in one unit of nvidia-smi.
     pub(super) scale: i64,
     /// Tolerance of a reading that changes by itself: in units of nvidia-smi, and in percent of the value.
@@ -25,6 +48,24 @@ impl Column {
             .saturating_mul(self.scale)
             .saturating_add(relative)
             .max(rounding(self.scale))
+    }
+
+    /// Returns what the column shows of a GPU, in gua's units.
+    pub(super) fn number(&self, gpu: &Gpu) -> Reading<i64> {
+        match self.bit {
+            None => (self.reading.number)(gpu),
+            Some(bit) => (self.reading.stored)(gpu).map(|bits| i64::from(bits & bit != 0)),
+        }
+    }
+
+    /// Returns a value as nvidia-smi shows it.
+    pub(super) fn shown(&self, value: i64) -> String {
+        let stored = u64::try_from(value).ok();
+        let stored = stored.filter(|_| self.reading.is_for("pci"));
+        match stored.and_then(PciId::from_stored) {
+            Some(address) => address.to_string(),
+            None => Value(value, self.scale).to_string(),
+        }
     }
 
     /// Returns the tolerance in words.
@@ -53,14 +94,27 @@ const MIB: i64 = 1 << 20;
 const fn column(query: &'static str, field: &str, scale: i64, moves: Option<(i64, i64)>) -> Column {
     Column {
         query,
+        asked_by: Query::Gpu,
         reading: ReadingKind::of(field),
+        bit: None,
         scale,
         moves,
     }
 }
 
+const fn repair(query: &'static str, asked_by: Query, bit: u64) -> Column {
+    Column {
+        asked_by,
+        bit: Some(bit),
+        ..column(query, "memory_repairs", 1, None)
+    }
+}
+
+/// Columns in the order in which they are asked for: those of `--query-gpu`, then those of `--query-remapped-rows`.
+///
 /// Utilisation is the share of a short time that ended before the call, so two calls see different times.
 pub(super) const COLUMNS: &[Column] = &[
+    column("pci.bus_id", "pci", 1, None),
     column("utilization.gpu", "util", 1, Some((15, 0))),
     column("utilization.memory", "memory_util", 1, Some((15, 0))),
     column("memory.total", "memory_total", MIB, None),
@@ -85,9 +139,37 @@ pub(super) const COLUMNS: &[Column] = &[
     column("mig.mode.current", "mig", 1, None),
     column("compute_mode", "compute_mode", 1, None),
     column("persistence_mode", "persistence", 1, None),
+    repair(
+        "retired_pages.pending",
+        Query::Gpu,
+        MemoryRepairs::RETIREMENT_PENDING,
+    ),
+    repair(
+        "remapped_rows.pending",
+        Query::RemappedRows,
+        MemoryRepairs::REMAP_PENDING,
+    ),
+    repair(
+        "remapped_rows.failure",
+        Query::RemappedRows,
+        MemoryRepairs::REMAP_FAILED,
+    ),
 ];
 const ECC_CORRECTED: &str = "ecc.errors.corrected.volatile.total";
 const ECC_UNCORRECTED: &str = "ecc.errors.uncorrected.volatile.total";
+
+/// Returns the labels of the readings without a column.
+pub(super) fn not_compared() -> Vec<&'static str> {
+    let is_compared = |reading: &&ReadingKind| {
+        // The list of compute processes is compared process by process.
+        reading.is_for("compute_list")
+            || COLUMNS
+                .iter()
+                .any(|column| column.reading.is_for(reading.field))
+    };
+    let others = READINGS.iter().filter(|reading| !is_compared(reading));
+    others.map(|reading| reading.label).collect()
+}
 
 /// The memory of a process is compared like the used memory of a GPU.
 pub(super) const PROCESS_MEMORY: Column = column(
@@ -98,9 +180,11 @@ pub(super) const PROCESS_MEMORY: Column = column(
 );
 
 /// Words of nvidia-smi for the numbers of the driver.
-const WORDS: [(&str, i64); 6] = [
+const WORDS: [(&str, i64); 8] = [
     ("Disabled", 0),
     ("Enabled", 1),
+    ("No", 0),
+    ("Yes", 1),
     ("Default", 0),
     ("Exclusive_Thread", 1),
     ("Prohibited", 2),
@@ -115,6 +199,9 @@ pub(super) fn parse(cell: &str, scale: i64) -> Option<i64> {
     }
     if let Some(hexadecimal) = cell.strip_prefix("0x") {
         return i64::from_str_radix(hexadecimal, 16).ok();
+    }
+    if cell.contains(':') {
+        return PciId::parse(cell).map(ReadingValue::number);
     }
     let digits = cell.strip_prefix('P').unwrap_or(cell);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));

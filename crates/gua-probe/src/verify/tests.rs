@@ -1,5 +1,6 @@
 //! Rounds with invented answers of nvidia-smi. The real program is imitated in the tests of the binary.
 
+use gua_model::sample::MemoryRepairs;
 use gua_model::unit::{Bytes, Milliwatts};
 use gua_model::{Driver, Missing, Percent};
 use jiff::Timestamp;
@@ -89,6 +90,36 @@ fn a_value_that_only_one_has_is_named() {
 }
 
 #[test]
+fn each_repair_is_compared_with_its_own_column() {
+    let verdict = |repairs: u64, query: &str, cell: &str| {
+        let mut sample = sample(1, 1);
+        sample.gpus[0].memory_repairs = Ok(MemoryRepairs(repairs));
+        let mut found = Verification::default();
+        found.add(&sample, &[row(&[(query, cell)])], &[], &sample);
+        let column = COLUMNS.iter().find(|column| column.query == query).unwrap();
+        found.columns[query].verdict(column)
+    };
+    for (bit, query) in [
+        (MemoryRepairs::REMAP_PENDING, "remapped_rows.pending"),
+        (MemoryRepairs::REMAP_FAILED, "remapped_rows.failure"),
+        (MemoryRepairs::RETIREMENT_PENDING, "retired_pages.pending"),
+    ] {
+        assert_eq!(verdict(bit, query, "Yes"), Verdict::Agrees, "{query}");
+        assert_eq!(verdict(bit, query, "No"), Verdict::Differs, "{query}");
+        assert_eq!(verdict(7 - bit, query, "0"), Verdict::Agrees, "{query}");
+        assert_eq!(verdict(7 - bit, query, "[N/A]"), Verdict::NoValue);
+        assert_eq!(verdict(bit, query, "[N/A]"), Verdict::OnlyGua, "{query}");
+    }
+}
+
+#[test]
+fn the_report_names_the_readings_that_are_not_compared() {
+    let text = Verification::default().text("0");
+    let line = "\nnot compared: energy, Xid error, list of graphics processes\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn cells_are_parsed_in_our_units() {
     for (cell, scale, expected) in [
         ("291.50", 1000, Some(291_500)),
@@ -97,14 +128,22 @@ fn cells_are_parsed_in_our_units() {
         ("0x0000000000000004", 1, Some(4)),
         ("Enabled", 1, Some(1)),
         ("Exclusive_Process", 1, Some(3)),
+        ("Yes", 1, Some(1)),
+        ("00000001:3B:02.0", 1, Some(0x1_3b02)),
+        ("00000001:3B", 1, None),
         ("[N/A]", 1, None),
         ("[Insufficient Permissions]", 1, None),
         ("", 1, None),
     ] {
         assert_eq!(parse(cell, scale), expected, "{cell}");
     }
-    assert_eq!(Value(291_500, 1000).to_string(), "291.5");
-    assert_eq!(Value(81_920 << 20, 1 << 20).to_string(), "81920");
+    let check = |query: &str, value: i64, expected: &str| {
+        let column = COLUMNS.iter().find(|column| column.query == query).unwrap();
+        assert_eq!(column.shown(value), expected);
+    };
+    check("power.draw", 291_500, "291.5");
+    check("memory.total", 81_920 << 20, "81920");
+    check("pci.bus_id", 0x1_3b02, "00000001:3B:02.0");
 }
 
 #[test]
