@@ -138,5 +138,7 @@ fn every_published_schema_has_a_document_here() {
     checked.insert("gua.summary.v1".to_owned());
     // What a daemon sends, in the tests of alerts.
     checked.insert("gua.alert.v1".to_owned());
+    // What commands print about a board, in the tests of boards.
+    checked.insert("gua.board-list.v1".to_owned());
     assert_eq!(checked, published);
 }

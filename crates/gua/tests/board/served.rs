@@ -405,7 +405,12 @@ fn list_and_available_read_the_fleet_from_a_board() {
     );
     let free = person.fine(&format!("available --board {url} --min-free-memory 40GB"));
     assert_eq!(free, "lab-1:1\nlab-2:1\n");
+    let list = person.fine(&format!("list --board {url} --json"));
     let free = person.fine(&format!("available --board {url} --uuid -l 1 --json"));
+    gua_test::schema::check_all(&[
+        ("gua.board-list.v1", "list", &list),
+        ("gua.board-list.v1", "available", &free),
+    ]);
     let free: Value = serde_json::from_str(&free).unwrap();
     assert_eq!(free[0]["uuid"], "GPU-b");
     assert_eq!(

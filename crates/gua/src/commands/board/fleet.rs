@@ -6,10 +6,13 @@ use gua_collector::board::fleet::{Fleet, SavedTokens};
 use gua_model::table::{Align, Cell, Column, Table};
 use gua_model::text::gigabyte_tenths;
 use gua_model::{Bytes, Percent, State};
-use gua_render::document::Rows;
+use gua_render::document::Number;
 use gua_settings::inputs::{BOARD_TOKEN_VARIABLE, board_token};
 use gua_wire::live::{HostState, LiveGpu, LiveValue, ObstacleWord};
 use gua_wire::{ServerUrl, Token};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::super::enroll::typed;
 use crate::commands::prelude::*;
@@ -26,54 +29,102 @@ const STATE: usize = 2;
 /// Number of columns in text output; the others are too wide.
 const SHORT: usize = 10;
 
-fn columns<'a>() -> [Column<FleetGpu<'a>>; 12] {
-    type Getter<'a> = fn(&FleetGpu<'a>) -> Cell;
-    let column = |key, title, (priority, min_width), cell: Getter<'a>| {
+/// Format name of [`FleetDocument`].
+#[cfg(test)]
+const SCHEMA: &str = "gua.board-list.v1";
+
+/// What `gua list --board` and `gua available --board` print with `--json`: the GPUs in the order of the board. Keys may be added
+/// under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FleetDocument<'a>(&'a [FleetRow]);
+
+/// A GPU of a board.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct FleetRow {
+    /// Name of the host.
+    host: String,
+    /// Number that the driver gives the GPU. An instance has that of its GPU.
+    index: u32,
+    /// One of the eight states; `unobserved` if the host stopped reporting.
+    state: &'static str,
+    free: bool,
+    util_percent: Option<u8>,
+    memory_used_gb: Option<Number>,
+    memory_total_gb: Option<Number>,
+    /// Known faults, in words.
+    health: Option<String>,
+    /// Names of the owners of its processes and of its claim.
+    holders: Option<String>,
+    /// Model of the GPU.
+    name: Option<String>,
+    uuid: String,
+    /// When the host read the GPU.
+    observed_at: Timestamp,
+}
+
+fn columns() -> [Column<FleetRow>; 12] {
+    type Getter = fn(&FleetRow) -> Cell;
+    let column = |key, title, (priority, min_width), cell: Getter| {
         Column::new(key, title, cell).on_screen(Align::ByContent, priority, min_width)
     };
     [
-        column("host", "host", (20, None), |row| {
-            row.host.display_name.clone().into()
-        }),
-        column("index", "GPU", (20, None), |row| row.gpu.index.into()),
-        column("state", "state", (19, None), |row| {
-            row.state().as_str().into()
-        }),
-        column("free", "free", (12, None), |row| row.is_free().into()),
+        column("host", "host", (20, None), |row| row.host.clone().into()),
+        column("index", "GPU", (20, None), |row| row.index.into()),
+        column("state", "state", (19, None), |row| row.state.into()),
+        column("free", "free", (12, None), |row| row.free.into()),
         column("util_percent", "util %", (18, None), |row| {
-            known(row.gpu.util_percent, |util| u64::from(util).into())
+            row.util_percent.map(u64::from).into()
         }),
         column("memory_used_gb", "used GB", (15, None), |row| {
-            known(row.gpu.memory_used_bytes, gigabytes)
+            row.memory_used_gb.into()
         }),
         column("memory_total_gb", "of GB", (14, None), |row| {
-            known(row.gpu.memory_total_bytes, gigabytes)
+            row.memory_total_gb.into()
         }),
-        column("health", "health", (16, Some(8)), |row| row.health()),
-        column("holders", "holders", (17, Some(6)), |row| row.holders()),
-        column("name", "name", (13, Some(8)), |row| {
-            row.gpu.name.clone().into()
+        column("health", "health", (16, Some(8)), |row| {
+            row.health.clone().into()
         }),
-        Column::key("uuid", |row| row.gpu.uuid.as_str().into()),
-        Column::key("observed_at", |row| row.host.report.observed_at.into()),
+        column("holders", "holders", (17, Some(6)), |row| {
+            row.holders.clone().into()
+        }),
+        column("name", "name", (13, Some(8)), |row| row.name.clone().into()),
+        Column::key("uuid", |row| row.uuid.clone().into()),
+        Column::key("observed_at", |row| row.observed_at.into()),
     ]
 }
 
 /// Memory in gigabytes, as a number.
-fn gigabytes(bytes: u64) -> Cell {
-    u32::try_from(gigabyte_tenths(Bytes(bytes))).map_or(Cell::Missing, |tenths| {
-        Cell::Number(f64::from(tenths) / 10.0)
-    })
+fn gigabytes(bytes: u64) -> Option<Number> {
+    let tenths = u32::try_from(gigabyte_tenths(Bytes(bytes))).ok()?;
+    Some(Number(f64::from(tenths) / 10.0))
 }
 
-fn known<T>(value: LiveValue<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
+fn known<T>(value: LiveValue<T>) -> Option<T> {
     match value {
-        LiveValue::Known(value) => cell(value),
-        LiveValue::Missing { .. } => Cell::Missing,
+        LiveValue::Known(value) => Some(value),
+        LiveValue::Missing { .. } => None,
     }
 }
 
 impl FleetGpu<'_> {
+    fn row(&self) -> FleetRow {
+        let gpu = self.gpu;
+        FleetRow {
+            host: self.host.display_name.clone(),
+            index: gpu.index,
+            state: self.state().as_str(),
+            free: self.is_free(),
+            util_percent: known(gpu.util_percent),
+            memory_used_gb: known(gpu.memory_used_bytes).and_then(gigabytes),
+            memory_total_gb: known(gpu.memory_total_bytes).and_then(gigabytes),
+            health: self.health(),
+            holders: self.holders(),
+            name: gpu.name.clone(),
+            uuid: gpu.uuid.to_string(),
+            observed_at: self.host.report.observed_at,
+        }
+    }
+
     /// State of the GPU. Nothing is known about a host that stopped reporting.
     fn state(&self) -> State {
         match self.host.is_stale {
@@ -83,23 +134,23 @@ impl FleetGpu<'_> {
     }
 
     /// Its faults in words. Missing if none is known, because a host does not report whether it could check.
-    fn health(&self) -> Cell {
+    fn health(&self) -> Option<String> {
         let faults: Vec<&str> = self.gpu.health.iter().map(|word| word.in_words()).collect();
-        (!faults.is_empty()).then(|| faults.join(", ")).into()
+        (!faults.is_empty()).then(|| faults.join(", "))
     }
 
     fn is_free(&self) -> bool {
         !self.host.is_stale && self.host.maintenance.is_none() && self.gpu.is_free()
     }
 
-    fn holders(&self) -> Cell {
+    fn holders(&self) -> Option<String> {
         let owners = self.gpu.processes.iter();
         let owners = owners.filter_map(|process| process.owner.as_deref());
         let claim = self.gpu.claim.as_ref();
         let claimer = claim.and_then(|claim| claim.owner.as_deref());
         let names: BTreeSet<&str> = owners.chain(claimer).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        (!names.is_empty()).then(|| names.join(", ")).into()
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     fn matches(&self, args: &AvailableArgs) -> bool {
@@ -178,9 +229,10 @@ pub(in crate::commands) fn list(
 }
 
 fn write(rows: &[FleetGpu<'_>], format: TableFormat, width: Option<usize>) -> String {
-    let mut table = Table::of(&columns(), rows);
+    let shown: Vec<FleetRow> = rows.iter().map(FleetGpu::row).collect();
+    let mut table = Table::of(&columns(), &shown);
     match format {
-        TableFormat::Json => pretty(&Rows(table)),
+        TableFormat::Json => pretty(&FleetDocument(&shown)),
         TableFormat::Csv => csv(&table),
         TableFormat::Text => {
             table.columns.truncate(SHORT);
@@ -250,6 +302,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let (name, schema) = gua_render::schemas::named::<FleetDocument<'_>>(SCHEMA);
+        gua_test::schema::assert_published(name, &pretty(&schema));
+    }
+
+    #[test]
     fn eighty_columns_keep_host_gpu_state_and_health_and_memory_is_a_number() {
         let report = serde_json::json!({
             "id": "h1", "displayName": "a-long-host-name-of-the-lab", "receivedAt": "2026-11-18T07:00:00Z", "isStale": false,
@@ -281,5 +339,9 @@ mod tests {
         assert_eq!(json[0]["memory_used_gb"], 39.0);
         assert_eq!(json[0]["state"], "truly-idle");
         assert_eq!(json[0]["health"], "uncorrected memory errors");
+        // The keys are the columns.
+        let keys: BTreeSet<&str> = columns().iter().map(|column| column.key).collect();
+        let named = json[0].as_object().unwrap().keys();
+        assert_eq!(named.map(String::as_str).collect::<BTreeSet<_>>(), keys);
     }
 }
