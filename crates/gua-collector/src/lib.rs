@@ -20,6 +20,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod events;
 pub mod history;
+pub mod history_document;
 pub mod host_runtime;
 pub mod listing;
 pub mod location;

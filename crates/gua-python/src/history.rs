@@ -7,16 +7,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use gua_collector::access::Access;
+use gua_collector::history_document::{HistoryDocument, OutageEntry};
 use gua_collector::location;
 use gua_export::{Ask, Edges, Format, Outlet, What, Words};
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_probe::clock;
+use gua_render::document::pretty;
 use gua_settings::{FlagValue, Loaded};
 use jiff::civil::Date;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use serde_json::{Value, json};
 
 use crate::driver;
 use crate::failure::{self, GuaError, HistoryError};
@@ -43,7 +44,6 @@ pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
 #[pyfunction]
 pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
     py.detach(|| facts(&open(&db)?))
-        .map(|facts| facts.to_string())
 }
 
 /// Returns the periods in which the GPUs were not observed, with the reasons.
@@ -53,7 +53,6 @@ pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String
         let (db, ask) = question(wanted)?;
         outages(&open(&db)?, &ask)
     })
-    .map(|outages| outages.to_string())
 }
 
 /// Returns the columns of a table: name, type and description.
@@ -134,56 +133,17 @@ fn open(db: &Path) -> PyResult<Access> {
     access.map_err(|error| failure::of_open(&error))
 }
 
-fn facts(history: &Access) -> PyResult<Value> {
+fn facts(history: &Access) -> PyResult<String> {
     let facts = history.facts(());
     let facts = facts.map_err(|error| failure::of_query(&error))?;
-    let info = facts.info;
-    let gpus = facts.gpus.into_iter().map(|gpu| {
-        json!({
-            "uuid": gpu.uuid.as_str(),
-            "index": gpu.index,
-            "name": gpu.name,
-            "memory_total_bytes": gpu.memory_total.map(|total| total.0),
-            "parent_uuid": gpu.parent.as_ref().map(|parent| parent.as_str()),
-            "first_seen": gpu.first_seen.to_string(),
-        })
-    });
-    let runs = facts.runs.into_iter().map(|run| {
-        json!({
-            "started": run.started.to_string(),
-            "ended": run.ended.map(|ended| ended.to_string()),
-            "interval_seconds": run.interval.as_secs_f64(),
-            "host": run.host,
-            "gua_version": run.version,
-        })
-    });
-    Ok(json!({
-        "info": {
-            "schema": info.version,
-            "host": info.host,
-            "ticks": info.ticks,
-            "first_tick": info.first_tick.map(|at| at.to_string()),
-            "last_tick": info.last_tick.map(|at| at.to_string()),
-            "bytes": info.bytes,
-        },
-        "gpus": gpus.collect::<Vec<_>>(),
-        "collectors": runs.collect::<Vec<_>>(),
-    }))
+    Ok(pretty(&HistoryDocument::from(facts)))
 }
 
-fn outages(history: &Access, ask: &Ask) -> PyResult<Value> {
+fn outages(history: &Access, ask: &Ask) -> PyResult<String> {
     let outages = history.outages(ask.window);
     let outages = outages.map_err(|error| failure::of_query(&error))?;
-    let outages = outages.into_iter().map(|outage| {
-        json!({
-            "from": outage.from.to_string(),
-            "to": outage.to.to_string(),
-            "reason": outage.reason.as_str(),
-            "detail": outage.detail,
-            "ticks_lost": outage.ticks_lost,
-        })
-    });
-    Ok(Value::Array(outages.collect()))
+    let outages: Vec<OutageEntry> = outages.into_iter().map(OutageEntry::from).collect();
+    Ok(pretty(&outages))
 }
 
 /// Starts a thread that reads a little ahead of the consumer.
