@@ -80,20 +80,39 @@ fn init_reason(code: u32) -> &'static str {
 }
 
 impl DriverFault {
-    /// Returns the message, without its beginning if it is that of a failed initialization.
-    pub(crate) fn reason(&self) -> String {
+    /// Returns the sentence and the detail of a failed initialization; `None` for other faults.
+    fn failed_init(&self) -> Option<(String, String)> {
         match self {
             Self::LibraryNotFound { library, detail } => {
-                format!("the NVIDIA driver library `{library}` was not found. Detail: {detail}")
+                let sentence = format!("the NVIDIA driver library `{library}` was not found");
+                Some((sentence, detail.clone()))
             }
             Self::NotADriver { library, detail } => {
-                format!("`{library}` is not a usable NVIDIA driver library. Detail: {detail}")
+                let sentence = format!("`{library}` is not a usable NVIDIA driver library");
+                Some((sentence, detail.clone()))
             }
             Self::Init { code, text } => {
-                let reason = init_reason(*code);
-                format!("{reason}. Detail: {text} (NVML code {code})")
+                let detail = format!("{text} (NVML code {code})");
+                Some((init_reason(*code).to_owned(), detail))
             }
-            other => other.to_string(),
+            _ => None,
+        }
+    }
+
+    /// Returns the message, without its beginning if it is that of a failed initialization.
+    pub(crate) fn reason(&self) -> String {
+        match self.failed_init() {
+            Some((sentence, detail)) => format!("{sentence}. Detail: {detail}"),
+            None => self.to_string(),
+        }
+    }
+
+    /// Returns the message without the details of the library's loader.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match self.failed_init() {
+            Some((sentence, _)) => format!("{INIT_FAILED}{sentence}"),
+            None => self.to_string(),
         }
     }
 

@@ -409,9 +409,7 @@ impl Supervisor {
     fn all_notes(&mut self, end: Duration) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.options.notes);
         if let Some(fault) = &self.fault {
-            let reason = fault.to_string();
-            // The loader's details are in the log.
-            let reason = reason.split(". Detail:").next().unwrap_or(&reason);
+            let reason = fault.summary();
             notes.push(match self.watch.samples {
                 0 => format!("no GPU was read: {reason}"),
                 _ => format!("GPUs could not be read for a part of the time: {reason}"),
