@@ -65,7 +65,7 @@ def reader_of(pid):
     return None
 
 
-def watched(gua, env, interval, looks, name):
+def watched(gua, env, interval, samples, name):
     """Watches `sleep` for so many samples and prints the cost."""
     out = pathlib.Path(env["HOME"]) / name
     job = subprocess.Popen([gua, "run", "--quiet", "--gpus", "all", "--interval", interval, "--out", out,
@@ -78,7 +78,7 @@ def watched(gua, env, interval, looks, name):
         first, began = nanoseconds(job.pid) + nanoseconds(reader), time.monotonic()
         seen = log.read_bytes().count(b'"sample"')
         size = log.stat().st_size
-        while seen < looks:
+        while seen < samples:
             time.sleep(0.5)
             with log.open("rb") as lines:
                 lines.seek(size)
@@ -88,7 +88,7 @@ def watched(gua, env, interval, looks, name):
         used = nanoseconds(job.pid) + nanoseconds(reader) - first
         wall = time.monotonic() - began
         print(f"{seen} samples of 8 GPUs, {interval} apart: {100 * used / wall:.3f} % of a CPU with the reader, "
-              f"{1000 * used / seen:.2f} ms a look; memory {memory(job.pid, 'VmRSS'):.1f} MB "
+              f"{1000 * used / seen:.2f} ms a sample; memory {memory(job.pid, 'VmRSS'):.1f} MB "
               f"(at most {memory(job.pid, 'VmHWM'):.1f} MB), reader {memory(reader, 'VmRSS'):.1f} MB")
         if interval == "2s" and 100 * used / wall >= PROCESSOR_PCT:
             broken.append(f"{PROCESSOR_PCT} % of a processor is the most at 2 s")

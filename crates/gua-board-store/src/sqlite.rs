@@ -267,7 +267,7 @@ fn open_connection(path: &Path) -> rusqlite::Result<Connection> {
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have created it since the first look.
+    // Another process may have created it since the file was opened.
     let found: u32 = pragma(&transaction, "user_version")?;
     for step in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(step)?;

@@ -25,7 +25,7 @@ const LINES: usize = 100;
 /// Points of a utilisation curve.
 const CURVE_POINTS: usize = 36;
 
-/// What a person looks for.
+/// Query for GPUs.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Demand {
     /// Part of the model's name, regardless of case.
@@ -38,7 +38,7 @@ pub struct Demand {
     pub page: Option<usize>,
 }
 
-/// What a GPU means for a person who looks for a free one.
+/// Availability group of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {

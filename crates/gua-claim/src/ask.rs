@@ -40,11 +40,11 @@ pub struct Request {
 /// Answer to a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// GPUs, subject to a second look.
+    /// GPUs that a second sample must confirm.
     Offered(Offer),
     Short(Short),
-    /// The look is too old.
-    LookAgain,
+    /// The sample is too old.
+    StaleSample,
 }
 
 /// Too few GPUs are left, and why.
@@ -62,24 +62,24 @@ impl ClaimDir {
     pub fn take(
         &self,
         request: &Request,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, look, kernel)?;
+        self.check(request, observed, kernel)?;
         let lock = self.lock()?;
-        self.take_locked(&lock, request, None, look, kernel)
+        self.take_locked(&lock, request, None, observed, kernel)
     }
 
     /// Joins the end of the queue for the asking process, until the ticket is dropped or the process ends.
     pub fn join(
         &self,
         request: &Request,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Ticket, ClaimError> {
-        self.check(request, look, kernel)?;
+        self.check(request, observed, kernel)?;
         let lock = self.lock()?;
-        let (survey, _) = self.read_all(look, kernel, Sweep::Ended)?;
+        let (survey, _) = self.read_all(observed, kernel, Sweep::Ended)?;
         let mine = |waiter: &&Waiter| self.is_mine(waiter.owner);
         if survey.queue.iter().filter(mine).count() >= MAX_FILES / 2 {
             return Err(self.too_many("waiting processes"));
@@ -92,7 +92,7 @@ impl ClaimDir {
             namespace: kernel.namespace(),
             wanted: request.at_least,
             arrived: now.since_boot,
-            acceptable: acceptable(look),
+            acceptable: acceptable(observed),
             renewed: now.wall,
             name: format!("{TICKET}{}", random_word()),
         };
@@ -114,15 +114,15 @@ impl ClaimDir {
         &self,
         ticket: &mut Ticket,
         request: &Request,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, look, kernel)?;
+        self.check(request, observed, kernel)?;
         let lock = self.lock()?;
-        self.sweep(&std::mem::take(&mut ticket.leftovers), look, kernel);
-        ticket.waiter.acceptable = acceptable(look);
+        self.sweep(&std::mem::take(&mut ticket.leftovers), observed, kernel);
+        ticket.waiter.acceptable = acceptable(observed);
         self.put_in(&lock, ticket)?;
-        self.take_locked(&lock, request, Some(ticket), look, kernel)
+        self.take_locked(&lock, request, Some(ticket), observed, kernel)
     }
 
     /// Publishes which GPUs this ticket would take, and that its process is still waiting. A ticket that was removed
@@ -170,16 +170,16 @@ impl ClaimDir {
     fn check(
         &self,
         request: &Request,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<(), ClaimError> {
         if request.at_least == 0 {
             return Err(ClaimError::NoGpus);
         }
-        if request.at_least > look.gpus.min(MAX_GPUS) {
+        if request.at_least > observed.gpus.min(MAX_GPUS) {
             return Err(ClaimError::Impossible {
                 wanted: request.at_least,
-                gpus: look.gpus,
+                gpus: observed.gpus,
             });
         }
         if request.lease > MAX_LEASE {
@@ -197,13 +197,13 @@ impl ClaimDir {
         lock: &Lock,
         request: &Request,
         ticket: Option<&mut Ticket>,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        if Self::is_stale(look, kernel) {
-            return Ok(Answer::LookAgain);
+        if Self::is_stale(observed, kernel) {
+            return Ok(Answer::StaleSample);
         }
-        let (survey, leftovers) = self.read_all(look, kernel, Sweep::Ended)?;
+        let (survey, leftovers) = self.read_all(observed, kernel, Sweep::Ended)?;
         let now = kernel.now();
         let claimed = survey.claimed();
         let comes_before = |waiter: &Waiter| match &ticket {
@@ -211,9 +211,9 @@ impl ClaimDir {
             None => true,
         };
         let mut ahead = survey.queue;
-        ahead.retain(|waiter| comes_before(waiter) && waiter.counts(look, &now, kernel));
-        let aside = set_aside(&ahead, &claimed, look, &now);
-        let mut left: Vec<GpuUuid> = look.free.clone();
+        ahead.retain(|waiter| comes_before(waiter) && waiter.counts(observed, &now, kernel));
+        let aside = set_aside(&ahead, &claimed, observed, &now);
+        let mut left: Vec<GpuUuid> = observed.free.clone();
         left.retain(|gpu| !claimed.contains(gpu) && !aside.contains(gpu));
         if left.len() < request.at_least {
             if let Some(ticket) = ticket {
@@ -282,6 +282,6 @@ impl ClaimDir {
 }
 
 /// GPUs for the ticket, limited to the number that fits into its file.
-fn acceptable(look: &Observed) -> Vec<GpuUuid> {
-    look.acceptable.iter().take(MAX_GPUS).cloned().collect()
+fn acceptable(observed: &Observed) -> Vec<GpuUuid> {
+    observed.acceptable.iter().take(MAX_GPUS).cloned().collect()
 }

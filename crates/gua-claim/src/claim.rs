@@ -15,8 +15,8 @@ use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;
-/// Maximum age of a look. A process that was stopped in between has to look again.
-pub(crate) const LOOK_AGE: Duration = Duration::from_mins(1);
+/// Maximum age of a sample. A process that was stopped meanwhile has to take a new one.
+pub(crate) const MAX_SAMPLE_AGE: Duration = Duration::from_mins(1);
 
 /// Identifier of a claim, for `release`: eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,7 +105,7 @@ pub enum ClaimedBy {
     Doubt,
 }
 
-/// State of a claim at a look.
+/// State of a claim at the time of a sample.
 #[derive(Debug)]
 pub(crate) enum Judged {
     Live(LiveClaim),
@@ -114,12 +114,12 @@ pub(crate) enum Judged {
     TooLong,
 }
 
-/// Whether one look suffices to know that a claim has ended.
+/// Whether one sample proves that a claim has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At the look it was past its deadline, or of another boot.
+    /// At the time of the sample it was past its deadline, or of another boot.
     Certain,
-    /// Its process has ended. This was checked after the look, so a process may have started on the GPU in between.
+    /// Its process has ended. This was checked after the sample, so a process may have started on the GPU in between.
     WithItsProcess,
 }
 
@@ -127,24 +127,24 @@ impl Claim {
     /// Decides whether the claim has ended. A lease ends with its boot, its process or its deadline. After that, GPUs
     /// stay claimed while the process, or one that it started, uses them. A process in another PID namespace cannot be
     /// checked, so its claim ends at the deadline.
-    pub(crate) fn judge(self, look: &Observed, kernel: &dyn Kernel) -> Judged {
-        if self.for_process.boot != look.at.boot {
+    pub(crate) fn judge(self, observed: &Observed, kernel: &dyn Kernel) -> Judged {
+        if self.for_process.boot != observed.at.boot {
             return Judged::Ended(Ended::Certain);
         }
         let is_elsewhere = is_elsewhere(self.namespace, kernel);
         let has_ended = !is_elsewhere && kernel.standing(&self.for_process) == Life::Ended;
-        let before_deadline = self.deadline.saturating_sub(look.at.since_boot);
-        if before_deadline > MAX_LEASE + LOOK_AGE {
+        let before_deadline = self.deadline.saturating_sub(observed.at.since_boot);
+        if before_deadline > MAX_LEASE + MAX_SAMPLE_AGE {
             return Judged::TooLong;
         }
         let left = match has_ended {
             true => Duration::ZERO,
             false => before_deadline,
         };
-        let by = |gpu: &GpuUuid| match !is_elsewhere && self.is_on(gpu, look, kernel) {
+        let by = |gpu: &GpuUuid| match !is_elsewhere && self.is_on(gpu, observed, kernel) {
             true => Some(ClaimedBy::Use),
             false if !left.is_zero() => Some(ClaimedBy::Lease),
-            false if !is_elsewhere && look.unread.contains(gpu) => Some(ClaimedBy::Doubt),
+            false if !is_elsewhere && observed.unread.contains(gpu) => Some(ClaimedBy::Doubt),
             false => None,
         };
         let leased = |gpu: &GpuUuid| {
@@ -167,8 +167,8 @@ impl Claim {
 
     /// Whether a process of the claim uses this GPU. Only processes of the claim's own user count, so naming another
     /// user's process or session (or PID 1, from which all descend) gains nothing.
-    fn is_on(&self, gpu: &GpuUuid, look: &Observed, kernel: &dyn Kernel) -> bool {
-        look.on_gpus.iter().any(|on| {
+    fn is_on(&self, gpu: &GpuUuid, observed: &Observed, kernel: &dyn Kernel) -> bool {
+        observed.on_gpus.iter().any(|on| {
             on.gpu == *gpu
                 && (self.owner == Uid::ROOT || on.user == Some(self.owner))
                 && self.started(&on.process, kernel)

@@ -1,4 +1,4 @@
-//! Facts that the caller provides: the GPUs at a look, and the kernel's answers. Claims are judged by these alone.
+//! Facts that the caller provides: the GPUs in a sample, and the kernel's answers. Claims are judged by these alone.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// One look at the GPUs. It is taken without the lock, so that a slow driver delays no other process; changes between a
-/// look and the lock are found by a second look ([`crate::Offer::confirm`]).
+/// State of the GPUs in one sample. It is taken without the lock, so that a slow driver delays no other process; a second
+/// sample finds changes between the first one and the lock ([`crate::Offer::confirm`]).
 ///
-/// Deadlines are judged at the moment of the look and not later. A claim whose process started to use its GPU after the
-/// look does not count as ended, because its deadline had not passed at that moment.
+/// Deadlines are compared with the time of the sample and not with a later one. A claim whose process started to use its
+/// GPU after the sample does not count as ended, because its deadline had not passed at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     pub at: Moment,
@@ -48,7 +48,7 @@ pub struct Choice {
 }
 
 impl Observed {
-    /// Returns the look of a sample.
+    /// Returns the facts of a sample.
     #[must_use]
     pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {
         // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
@@ -83,7 +83,7 @@ impl Observed {
         }
     }
 
-    /// Returns the look for a driver that did not answer: no process is seen on any GPU.
+    /// Returns the facts if the driver did not answer: no process is seen on any GPU.
     #[must_use]
     pub fn blind(at: Moment) -> Self {
         Self {

@@ -13,8 +13,8 @@
 //!   reports (the owners of the directory and of the file must agree), never what is written in it.
 //! - **Files of other users are never removed.** A claim ends by rule (its deadline, the end of its process), so files
 //!   that a killed process left do not count, and the owner's next call removes them.
-//! - **Offer, second look, hand-over** ([`Offer`]): the driver is never read under the lock, and no answer relies on a
-//!   look taken before it.
+//! - **Offer, second sample, hand-over** ([`Offer`]): the driver is never read under the lock, and no answer relies on a
+//!   sample taken before it.
 //!
 //! Another user can still deny service: hold the lock, fill the file system, claim every GPU. Each of these is reported with
 //! the name of that user. `docs/claims.md` has the whole list.
@@ -23,11 +23,11 @@
 //!
 //! ```no_run
 //! # use gua_claim::{Answer, ClaimDir, ClaimError, Kernel, Observed, Request};
-//! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, look: impl Fn() -> Observed) -> Result<(), ClaimError> {
+//! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, observe: impl Fn() -> Observed) -> Result<(), ClaimError> {
 //! // `request.for_process` and `request.requester` are both this process.
-//! if let Answer::Offered(offer) = dir.take(request, &look(), kernel)? {
-//!     // A new look, after the offer. `None`: another process has started to use a GPU since; request again.
-//!     if let Some(grant) = offer.confirm(dir, &look(), kernel) {
+//! if let Answer::Offered(offer) = dir.take(request, &observe(), kernel)? {
+//!     // A new sample, after the offer. `None`: another process has started to use a GPU since; request again.
+//!     if let Some(grant) = offer.confirm(dir, &observe(), kernel) {
 //!         let claim = grant.hand_over(dir, kernel)?;
 //!         // ... work on claim.gpus; if this process is killed, the claim ends with it ...
 //!         dir.release(&claim.id)?;
@@ -37,7 +37,7 @@
 //! # }
 //! ```
 //!
-//! To wait in turn, [`ClaimDir::join`] once and [`ClaimDir::advance`] after each look, with a pause in between.
+//! To wait in turn, [`ClaimDir::join`] once and [`ClaimDir::advance`] after each sample, with a pause in between.
 //!
 //! # What this crate does not do
 //!

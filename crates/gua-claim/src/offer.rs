@@ -2,7 +2,7 @@
 //!
 //! 1. **Offered**: under the lock, the GPUs are claimed for the requesting process. From here on no other process gets
 //!    them; if the requester is killed, the claim ends with it.
-//! 2. **Confirmed**: a look that was taken after the offer still shows them free. The look before the lock may have
+//! 2. **Confirmed**: a sample that was taken after the offer still shows them free. The sample before the lock may have
 //!    been old: another user may have claimed the GPU, started to use it and released the claim in between.
 //! 3. **Handed over**: once the answer is printed, the claim is rewritten with the process that it is for.
 //!
@@ -13,14 +13,14 @@ use std::time::Duration;
 use gua_model::{GpuUuid, ProcessKey};
 use rustix::io::Errno;
 
-use crate::claim::{Claim, LOOK_AGE};
+use crate::claim::{Claim, MAX_SAMPLE_AGE};
 use crate::directory::{ClaimDir, Lock};
 use crate::error::ClaimError;
 use crate::facts::{Kernel, Life, Observed};
 use crate::survey::Leftover;
 use crate::user_dir::UserDir;
 
-/// GPUs that are reserved for the requester until its second look.
+/// GPUs that are reserved for the requester until a second sample confirms them.
 #[derive(Debug)]
 pub struct Offer {
     kept: Kept,
@@ -81,9 +81,13 @@ impl ClaimDir {
         })
     }
 
-    /// Whether a look is too old.
-    pub(crate) fn is_stale(look: &Observed, kernel: &dyn Kernel) -> bool {
-        kernel.now().since_boot.saturating_sub(look.at.since_boot) > LOOK_AGE
+    /// Whether a sample is older than `MAX_SAMPLE_AGE`.
+    pub(crate) fn is_stale(observed: &Observed, kernel: &dyn Kernel) -> bool {
+        kernel
+            .now()
+            .since_boot
+            .saturating_sub(observed.at.since_boot)
+            > MAX_SAMPLE_AGE
     }
 }
 
@@ -93,16 +97,21 @@ impl Offer {
         &self.kept.claim.gpus
     }
 
-    /// Confirms the offer with a look that was taken after it. `None` if one of the GPUs is no longer free, or the look is
-    /// older than the offer; the GPUs are released then.
+    /// Confirms the offer with a sample that was taken after it. `None` if one of the GPUs is no longer free, or the sample
+    /// is older than the offer; the GPUs are released then.
     #[must_use]
-    pub fn confirm(self, dir: &ClaimDir, look: &Observed, kernel: &dyn Kernel) -> Option<Grant> {
-        let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
-        let is_free = |gpu: &GpuUuid| look.free.contains(gpu);
+    pub fn confirm(
+        self,
+        dir: &ClaimDir,
+        observed: &Observed,
+        kernel: &dyn Kernel,
+    ) -> Option<Grant> {
+        let is_after = observed.at.since_boot >= self.made && !ClaimDir::is_stale(observed, kernel);
+        let is_free = |gpu: &GpuUuid| observed.free.contains(gpu);
         if !is_after || !self.gpus().iter().all(is_free) {
             return None;
         }
-        dir.sweep(&self.leftovers, look, kernel);
+        dir.sweep(&self.leftovers, observed, kernel);
         Some(Grant(self.kept))
     }
 }

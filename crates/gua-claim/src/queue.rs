@@ -111,8 +111,8 @@ impl Waiter {
     }
 
     /// Whether the waiters behind have to wait for this one.
-    pub(crate) fn counts(&self, look: &Observed, now: &Moment, kernel: &dyn Kernel) -> bool {
-        self.wanted <= look.gpus
+    pub(crate) fn counts(&self, observed: &Observed, now: &Moment, kernel: &dyn Kernel) -> bool {
+        self.wanted <= observed.gpus
             && match self.standing(kernel) {
                 Life::Running => true,
                 Life::Stopped | Life::Ended => false,
@@ -150,15 +150,15 @@ impl Waiter {
     }
 }
 
-/// GPUs that are set aside for the waiters ahead: of the GPUs that are free at this look, as many as each wants and
+/// GPUs that are set aside for the waiters ahead: of the GPUs that are free in this sample, as many as each wants and
 /// would take.
 pub(crate) fn set_aside<'a>(
     ahead: impl IntoIterator<Item = &'a Waiter>,
     claimed: &HashSet<GpuUuid>,
-    look: &Observed,
+    observed: &Observed,
     now: &Moment,
 ) -> HashSet<GpuUuid> {
-    let free: HashSet<&GpuUuid> = look.vacant.iter().chain(&look.free).collect();
+    let free: HashSet<&GpuUuid> = observed.vacant.iter().chain(&observed.free).collect();
     let mut aside = HashSet::new();
     for waiter in ahead {
         let for_it: Vec<_> = waiter

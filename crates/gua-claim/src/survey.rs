@@ -23,7 +23,7 @@ pub struct Survey {
     pub problems: Vec<Problem>,
 }
 
-/// A claim whose process had ended when it was read. It is removed only if a later look shows none of its processes on
+/// A claim whose process had ended when it was read. It is removed only if a later sample shows none of its processes on
 /// the GPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Leftover {
@@ -49,30 +49,30 @@ impl Survey {
 
     /// Free GPUs that are reserved for waiters.
     #[must_use]
-    pub fn kept(&self, look: &Observed, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
+    pub fn kept(&self, observed: &Observed, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
         let now = kernel.now();
-        let counts = |waiter: &&Waiter| waiter.counts(look, &now, kernel);
+        let counts = |waiter: &&Waiter| waiter.counts(observed, &now, kernel);
         let waiting = self.queue.iter().filter(counts);
-        set_aside(waiting, &self.claimed(), look, &now)
+        set_aside(waiting, &self.claimed(), observed, &now)
     }
 }
 
 impl ClaimDir {
     /// Reads claims and waiters without the lock, for listings.
-    pub fn survey(&self, look: &Observed, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
-        Ok(self.read_all(look, kernel, Sweep::Nothing)?.0)
+    pub fn survey(&self, observed: &Observed, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
+        Ok(self.read_all(observed, kernel, Sweep::Nothing)?.0)
     }
 
-    /// Returns the survey, and the claims that may be removed when a later look agrees.
+    /// Returns the survey, and the claims that may be removed when a later sample agrees.
     pub(crate) fn read_all(
         &self,
-        look: &Observed,
+        observed: &Observed,
         kernel: &dyn Kernel,
         sweep: Sweep,
     ) -> Result<(Survey, Vec<Leftover>), ClaimError> {
         let fail = |source| self.cannot_read(source);
         let mut reading = Reading {
-            look,
+            observed,
             kernel,
             now: kernel.now(),
             survey: Survey::default(),
@@ -115,9 +115,9 @@ impl ClaimDir {
         Ok((survey, leftovers))
     }
 
-    /// Removes the claims that had ended before this look and are not in use at it.
-    pub(crate) fn sweep(&self, leftovers: &[Leftover], look: &Observed, kernel: &dyn Kernel) {
-        let is_older = |leftover: &&Leftover| leftover.seen <= look.at.since_boot;
+    /// Removes the claims that had ended before this sample and are not in use in it.
+    pub(crate) fn sweep(&self, leftovers: &[Leftover], observed: &Observed, kernel: &dyn Kernel) {
+        let is_older = |leftover: &&Leftover| leftover.seen <= observed.at.since_boot;
         let owners: HashSet<Uid> = leftovers
             .iter()
             .filter(is_older)
@@ -132,7 +132,7 @@ impl ClaimDir {
                         continue;
                     };
                     let claim = Claim::from_bytes(entry.owner, &entry.name, &entry.bytes);
-                    let judged = claim.map(|claim| claim.judge(look, kernel));
+                    let judged = claim.map(|claim| claim.judge(observed, kernel));
                     if matches!(judged, Some(Judged::Ended(_))) {
                         let _ = user_dir.remove(&leftover.name);
                     }
@@ -149,7 +149,7 @@ impl ClaimDir {
 
 /// A survey in progress, and the facts by which entries are judged.
 struct Reading<'a> {
-    look: &'a Observed,
+    observed: &'a Observed,
     kernel: &'a dyn Kernel,
     now: Moment,
     survey: Survey,
@@ -166,7 +166,7 @@ impl Reading<'_> {
         for entry in user_dir.entries(CLAIM, allowance, &mut self.survey.problems)? {
             let name = entry.name;
             match Claim::from_bytes(entry.owner, &name, &entry.bytes)
-                .map(|claim| claim.judge(self.look, self.kernel))
+                .map(|claim| claim.judge(self.observed, self.kernel))
             {
                 Some(Judged::Live(live)) => self.survey.claims.push(live),
                 // A file that cannot be removed now does not count anyway.

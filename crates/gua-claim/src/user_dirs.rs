@@ -1,5 +1,5 @@
 //! Finds the user directories, within limits that hold whatever a user has planted: memory and open files are bounded
-//! per user, and an entry beyond the limits costs one look at its owner.
+//! per user, and only the owner of an entry beyond the limits is read.
 //!
 //! Limits apply per person, so that nobody's entries crowd out another's. An honest person has one user directory, and one
 //! for each subordinate uid that their containers claim with, so none of their claims is left out, wherever it comes in

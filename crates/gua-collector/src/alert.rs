@@ -53,7 +53,7 @@ const UNDELIVERED: &str = "messages are not delivered; see the board's log";
 #[derive(Debug, Default)]
 struct Slot {
     tick: Option<Tick>,
-    /// Time of the first tick, until the engine has looked at the time before it.
+    /// Time of the first tick, until the engine has checked the time before it.
     first: Option<Timestamp>,
     /// Whether the tick was not evaluated yet.
     is_new: bool,

@@ -149,8 +149,10 @@ pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result
         acceptable: free.clone(),
         free,
     };
-    let look = Observed::new(sample, kernel.boot, &settings.thresholds(), choice);
-    let survey = dir.survey(&look, &kernel).map_err(|error| chain(&error))?;
-    let kept = survey.kept(&look, &kernel);
+    let observed = Observed::new(sample, kernel.boot, &settings.thresholds(), choice);
+    let survey = dir
+        .survey(&observed, &kernel)
+        .map_err(|error| chain(&error))?;
+    let kept = survey.kept(&observed, &kernel);
     Ok(Taken { survey, kept })
 }

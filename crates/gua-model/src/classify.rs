@@ -18,7 +18,7 @@ const FLOOR_MARGIN: u64 = 10;
 /// if enough truly-idle time has been observed to know it.
 #[must_use]
 pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Verdict {
-    let (holding, mut evidence) = look(gpu, thresholds, idle_floor);
+    let (holding, mut evidence) = holding(gpu, thresholds, idle_floor);
     let decision = match gpu.util {
         Ok(util) if util >= thresholds.active_util => Ok(while_busy(gpu, &evidence)),
         Ok(_) => while_low(holding),
@@ -60,7 +60,7 @@ pub fn divide(
         let verdict = classify(gpu, thresholds, idle_floor);
         return (vec![Share { verdict, weight: 1 }], Basis::Instant);
     };
-    let (holding, evidence) = look(gpu, thresholds, idle_floor);
+    let (holding, evidence) = holding(gpu, thresholds, idle_floor);
     let share = |decision, weight| Share {
         verdict: verdict(decision, &mut evidence.clone()),
         weight,
@@ -104,7 +104,11 @@ enum Holding {
     NotSeen(Missing),
 }
 
-fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (Holding, Evidence) {
+fn holding(
+    gpu: &Gpu,
+    thresholds: &Thresholds,
+    idle_floor: Option<Milliwatts>,
+) -> (Holding, Evidence) {
     let holders: Vec<&Process> = holders(gpu, thresholds).collect();
     let is_gone = |process: &&Process| matches!(process.identity, Err(Missing::Gone));
     let lists_needed = match thresholds.count_graphics {

@@ -125,7 +125,7 @@ pub struct ReportedGpu {
     pub slice: Option<Slice>,
     pub sums: Sums,
     pub covered: Covered,
-    /// When nobody looked at it in the window, also because it was not known yet; in order of time.
+    /// Periods of the window in which it was not observed, also because it was not known yet; in order of time.
     pub unseen: Vec<Period>,
 }
 

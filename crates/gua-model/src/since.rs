@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             first(&totals, 3700),
             Quarter(4),
-            "nobody looked at the last"
+            "the last quarter was not observed"
         );
         assert_eq!(first(&Totals::default(), 2750), Quarter(3));
     }

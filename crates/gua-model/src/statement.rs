@@ -68,7 +68,7 @@ pub struct Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Day {
     pub date: Date,
-    /// What the person had; `None` where nobody looked at any GPU.
+    /// Sums of the person; `None` if no GPU was observed.
     pub sums: Option<OwnerTotal>,
 }
 

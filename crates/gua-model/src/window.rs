@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_reaches_back_covers_the_time_since_the_last_look() {
+    fn a_buffer_that_reaches_back_covers_the_time_since_the_last_read() {
         let second = 1_000_000;
         let samples: Vec<_> = (11..=20).map(|at| (at * second, 10)).collect();
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_covers_the_time_between_two_looks_up_to_a_period_or_a_tenth() {
+    fn a_window_covers_the_time_between_two_reads_up_to_a_period_or_a_tenth() {
         let check = |samples: u64, covered: u64, elapsed: u64, expected: bool| {
             let values: Vec<(u64, u32)> = (1..=samples)
                 .map(|place| (place * covered / samples.max(1) * 1000, 50))

@@ -22,7 +22,7 @@ impl Xid {
     /// Number with which newer drivers report that the GPU needs another action to recover, or none any more.
     pub const RECOVERY: u16 = 154;
 
-    /// Codes for which NVIDIA's catalogue asks for a reset of the GPU, a restart of the host, a look at the hardware, or
+    /// Codes for which NVIDIA's catalogue asks for a reset of the GPU, a restart of the host, an inspection of the hardware, or
     /// the workflows for memory and NVLink errors:
     /// <https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html>, column "Immediate Action". It asks for no more
     /// than a restart of the program for 13, 31, 43, 45 and 94, and for nothing for 63 and 92; what the GPU repairs after

@@ -200,7 +200,7 @@ impl Probe {
     }
 }
 
-/// Leaves out processes that ended between the driver's list and the look into `/proc`. Only a pid that the driver
+/// Leaves out processes that ended between the driver's list and the read of `/proc`. Only a pid that the driver
 /// still lists after that belongs to an orphan.
 fn leave_out_ended(
     backend: &mut dyn Backend,

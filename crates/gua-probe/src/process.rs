@@ -199,7 +199,7 @@ impl ProcessTable {
             .get(&pid)
             .is_none_or(|known| known.tick != self.tick)
         {
-            self.look(pid, number, now);
+            self.refresh(pid, number, now);
         }
         let known = self.processes.get(&pid).ok_or(Missing::Failed)?;
         let seen = known.seen.as_ref().map_err(|why| *why)?;
@@ -246,7 +246,7 @@ impl ProcessTable {
         Ok(identity)
     }
 
-    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration) {
+    fn refresh(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration) {
         if let Some(known) = self.processes.get_mut(&pid)
             && let Ok(seen) = &known.seen
             && now.saturating_sub(known.read_at) < READ_AGAIN

@@ -17,7 +17,7 @@ use pyo3::{PyErr, PyResult, Python};
 use crate::failure;
 
 /// Maximum delay of Ctrl-C during a wait.
-const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 struct Kept {
     /// PID of the process that the thread belongs to.
@@ -49,7 +49,7 @@ pub(crate) fn wait<T: Send>(
     mut poll: impl FnMut(Duration) -> Option<T> + Send,
 ) -> PyResult<T> {
     loop {
-        if let Some(found) = py.detach(|| poll(LOOK_AT_SIGNALS)) {
+        if let Some(found) = py.detach(|| poll(SIGNAL_CHECK_INTERVAL)) {
             return Ok(found);
         }
         py.check_signals()?;

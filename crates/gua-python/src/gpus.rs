@@ -12,14 +12,14 @@ use crate::driver;
 /// Returns the indexes of the GPUs whose memory is used by at most this share.
 #[pyfunction]
 pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<Vec<String>> {
-    let (_, sample) = look(py)?;
+    let (_, sample) = sample(py)?;
     Ok(nvgpu::available_gpus(&sample, max_used_percent))
 }
 
 /// Returns all GPUs in nvgpu's form.
 #[pyfunction]
 pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let (_, sample) = look(py)?;
+    let (_, sample) = sample(py)?;
     let list = PyList::empty(py);
     for info in nvgpu::gpu_info(&sample) {
         let gpu = PyDict::new(py);
@@ -37,11 +37,11 @@ pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// Returns the document of `gua list --json`.
 #[pyfunction]
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
-    let (loaded, sample) = look(py)?;
+    let (loaded, sample) = sample(py)?;
     Ok(py.detach(|| pretty(&listing::document(&loaded, &sample))))
 }
 
-fn look(py: Python<'_>) -> PyResult<(Loaded, Sample)> {
+fn sample(py: Python<'_>) -> PyResult<(Loaded, Sample)> {
     let loaded = driver::settings(&[])?;
     let sample = driver::sample(py, &loaded.settings)?;
     Ok((loaded, sample))

@@ -382,12 +382,12 @@ mod tests {
     #[test]
     fn a_process_at_rest_is_not_left_out_of_the_mean_and_one_that_is_hidden_is() {
         let check = |own: &[Reading<Option<u32>>], expected: Option<f64>| {
-            let look = |util: &Reading<Option<u32>>| {
-                let mut look = gpu(50, None, &[2, 3]);
-                look.processes[0].sm_util = util.map(|util| util.and_then(Percent::new));
-                look
+            let sample = |util: &Reading<Option<u32>>| {
+                let mut sample = gpu(50, None, &[2, 3]);
+                sample.processes[0].sm_util = util.map(|util| util.and_then(Percent::new));
+                sample
             };
-            let summary = after(&own.iter().map(look).collect::<Vec<_>>());
+            let summary = after(&own.iter().map(sample).collect::<Vec<_>>());
             assert_eq!(summary.own_util_mean_pct, expected, "{own:?}");
             let is_missing = summary.missing.contains_key("own_util");
             assert_eq!(is_missing, expected.is_none(), "{own:?}");
@@ -411,8 +411,8 @@ mod tests {
     fn a_process_that_can_be_anybodys_is_neither_the_jobs_nor_anothers() {
         let mut nameless = gpu(90, None, &[7]);
         nameless.processes[0].identity = Err(Missing::Denied);
-        let check = |looks: &[Gpu], shared: Option<f64>, memory: Option<u64>| {
-            let summary = after(looks);
+        let check = |samples: &[Gpu], shared: Option<f64>, memory: Option<u64>| {
+            let summary = after(samples);
             assert_eq!(summary.shared_seconds, shared);
             assert_eq!(summary.own_memory_max_mb, memory);
             let missing = ["shared", "own_memory"].map(|name| summary.missing.get(name));
@@ -454,11 +454,11 @@ mod tests {
 
     #[test]
     fn a_counter_that_restarts_at_zero_subtracts_nothing() {
-        let looks = [900_000, 1000, 101_000].map(|energy| Gpu {
+        let samples = [900_000, 1000, 101_000].map(|energy| Gpu {
             power: Err(Missing::Unsupported),
             ..gpu(90, Some(energy), &[2])
         });
-        let summary = after(&looks);
+        let summary = after(&samples);
         assert_eq!(summary.energy_joules, Some(100.0));
         assert_eq!(summary.energy_seconds, Some(10.0));
         assert_eq!(summary.energy_estimate_joules, None);

@@ -20,7 +20,7 @@ use crate::run_summary::JAX_PEAK;
 const MAX_LINE_LENGTH: u64 = 4096;
 
 /// Maximum number of bytes read to determine the kind of a file, and maximum length of a relevant log line.
-const LOOKED_AT: u64 = 64 << 10;
+const MAX_READ: u64 = 64 << 10;
 
 /// First event of a run; a log may contain several runs.
 const RUN_STARTED: &str = "run_started";
@@ -150,7 +150,7 @@ pub fn summarize_paths(paths: &[PathBuf], rule: Option<LineRule>) -> Result<Summ
 fn is_own(dmon: Option<&Path>, log: Option<&Path>) -> Result<bool, FileError> {
     let has = |path: Option<&Path>, is_mark: &dyn Fn(&str) -> bool| {
         let Some(path) = path else { return Ok(false) };
-        let found = for_each_line(path, LOOKED_AT, |line| match is_mark(line.trim_end()) {
+        let found = for_each_line(path, MAX_READ, |line| match is_mark(line.trim_end()) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         });
@@ -172,7 +172,7 @@ fn unreadable(error: &FileError) -> Failure {
 /// counts, because the metric files are those of the last run.
 fn jax_peak(log: &Path) -> Result<Option<f64>, FileError> {
     let mut peak = None;
-    for_each_line(log, LOOKED_AT, |text| {
+    for_each_line(log, MAX_READ, |text| {
         if (text.contains(JAX_PEAK) || text.contains(RUN_STARTED))
             && let Ok(entry) = serde_json::from_str::<Value>(text)
         {
@@ -225,11 +225,11 @@ fn in_directory(directory: &Path) -> Result<Files, Failure> {
 /// The first recognized line counts, because messages of nvidia-smi may precede it.
 fn kind(path: &Path) -> Result<RunFile, Failure> {
     let mut read = 0;
-    let found = for_each_line(path, LOOKED_AT, |line| {
+    let found = for_each_line(path, MAX_READ, |line| {
         read += line.len() as u64;
         match RunFile::of_line(line) {
             Some(file) => ControlFlow::Break(Some(file)),
-            None if read >= LOOKED_AT => ControlFlow::Break(None),
+            None if read >= MAX_READ => ControlFlow::Break(None),
             None => ControlFlow::Continue(()),
         }
     });

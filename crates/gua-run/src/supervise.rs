@@ -298,7 +298,7 @@ impl Supervisor {
 
     fn scan_processes(&mut self) -> FamilyUse {
         self.has_scanned = true;
-        let found = self.family.look();
+        let found = self.family.measure();
         for pid in &found.ended {
             if *pid != self.job.pid() {
                 reap(*pid);
@@ -343,7 +343,7 @@ impl Supervisor {
         let last = match self.has_scanned || self.requested.is_some() {
             true => self.scan_processes(),
             // The job was too short to be worth a scan of all processes.
-            false => self.family.look_at_known(),
+            false => self.family.measure_known(),
         };
         self.watch.tree(end.monotonic, &last);
         self.last_sample(end.monotonic);

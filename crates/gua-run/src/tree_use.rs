@@ -43,7 +43,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 impl TreeUse {
     /// Adds a sample; returns the CPU cores that were busy since the one before, if known.
-    pub(crate) fn look(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
+    pub(crate) fn add(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
         self.processes = self.processes.max(found.processes);
         self.threads = self.threads.max(found.threads);
         self.resident = self.resident.max(found.resident);
@@ -104,10 +104,10 @@ mod tests {
     fn cpu_cores_are_measured_over_a_minimum_time() {
         let mut tree = TreeUse::default();
         let at = Duration::from_millis;
-        assert_eq!(tree.look(at(0), &found(0, 10)), None);
-        assert_eq!(tree.look(at(100), &found(90, 10)), None);
-        assert_eq!(tree.look(at(1000), &found(2000, 300)), Some(2.0));
-        assert_eq!(tree.look(at(2000), &found(2500, 20)), Some(0.5));
+        assert_eq!(tree.add(at(0), &found(0, 10)), None);
+        assert_eq!(tree.add(at(100), &found(90, 10)), None);
+        assert_eq!(tree.add(at(1000), &found(2000, 300)), Some(2.0));
+        assert_eq!(tree.add(at(2000), &found(2500, 20)), Some(0.5));
         let summary = tree.summary(&found(2500, 0), at(2500));
         assert_eq!(
             (summary.cpu_cores_mean, summary.cpu_cores_max),

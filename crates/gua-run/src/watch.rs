@@ -234,7 +234,7 @@ impl Watch {
 
     /// Adds the job's processes; returns the CPU cores that were busy for it since the last time, if known.
     pub fn tree(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
-        self.tree.look(now, found)
+        self.tree.add(now, found)
     }
 
     /// Adds the host's processor time; returns the line of `cpu_metrics.csv`, from the second time on.

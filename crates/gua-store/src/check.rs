@@ -229,7 +229,7 @@ impl History {
 fn damaged_rows(connection: &Connection, most: usize) -> Result<Vec<String>, ReadError> {
     let mut found = used_by_reports(connection)?;
     let runs = watched::COLUMNS;
-    look(
+    list_damaged(
         connection,
         "watched run",
         runs,
@@ -243,19 +243,19 @@ fn damaged_rows(connection: &Connection, most: usize) -> Result<Vec<String>, Rea
 fn used_by_reports(connection: &Connection) -> Result<Vec<String>, ReadError> {
     let mut found = Vec::new();
     let (runs, gpus, outages) = (history::RUNS, history::GPUS, history::OUTAGES);
-    look(connection, "collector run", runs, &mut found, history::run)?;
-    look(connection, "GPU", gpus, &mut found, |row| {
+    list_damaged(connection, "collector run", runs, &mut found, history::run)?;
+    list_damaged(connection, "GPU", gpus, &mut found, |row| {
         history::gpu(connection, row)
     })?;
-    look(
+    list_damaged(
         connection,
         "owner",
         names::OWNERS,
         &mut found,
         names::owner_row,
     )?;
-    look(connection, "outage", outages, &mut found, history::outage)?;
-    look(
+    list_damaged(connection, "outage", outages, &mut found, history::outage)?;
+    list_damaged(
         connection,
         "request",
         refusal::COLUMNS,
@@ -265,8 +265,8 @@ fn used_by_reports(connection: &Connection) -> Result<Vec<String>, ReadError> {
     Ok(found)
 }
 
-/// Describes the damaged rows of a query.
-fn look<T>(
+/// Adds descriptions of the damaged rows of a query.
+fn list_damaged<T>(
     connection: &Connection,
     what: &str,
     sql: &str,

@@ -61,8 +61,8 @@ impl OpenFile {
         self.length = 0;
     }
 
-    /// What happened to the file since the last call; `None` if nothing did.
-    fn look(&mut self, path: &Path) -> io::Result<Option<Found>> {
+    /// Returns the change of the file since the last call; `None` if it is unchanged.
+    fn check(&mut self, path: &Path) -> io::Result<Option<Found>> {
         let mine = self.file.metadata()?;
         let is_there = std::fs::metadata(path).is_ok_and(|there| is_same(&there, &mine));
         if mine.len() < self.length {
@@ -96,7 +96,7 @@ impl Store {
             path: path.clone(),
             source,
         };
-        let Some(found) = self.file.look(&path).map_err(failed)? else {
+        let Some(found) = self.file.check(&path).map_err(failed)? else {
             return Ok(None);
         };
         // Closing the old file must neither write to it nor delete a journal.

@@ -26,7 +26,7 @@ pub struct Browser {
     _profile: TempDir,
 }
 
-/// How a page is looked at.
+/// Size and mode of the browser window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     pub width: u32,

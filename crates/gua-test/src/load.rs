@@ -22,7 +22,7 @@ use crate::wait_until;
 pub use self::outcome::{Limits, Outcome, Spread};
 
 /// Time between two readings of the server's memory.
-const LOOK: Duration = Duration::from_secs(1);
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of pushes in progress at most.
 const PUSHERS: usize = 64;
 
@@ -100,7 +100,7 @@ impl Load {
             let began = now();
             while now() < pace.end {
                 outcome.memory_kib.push(server.usage().memory_kib);
-                sleep_until((now() + LOOK).min(pace.end));
+                sleep_until((now() + MEMORY_INTERVAL).min(pace.end));
             }
             outcome.machine_load = server::machine_load();
             let Usage { cpu, .. } = server.usage();

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 /// Maximum time that a test waits for a condition. Generous, because builds and other tests compete for the processor.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Polls until `look` returns a value, and returns it. Panics after a minute, naming `what`.
+/// Polls until `find` returns a value, and returns it. Panics after a minute, naming `what`.
 #[track_caller]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let limit = now() + LIMIT;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         assert!(now() < limit, "not within {LIMIT:?}: {what}");

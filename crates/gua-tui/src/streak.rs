@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_was_there_from_the_first_look_began_at_the_latest_then() {
+    fn a_state_that_was_there_from_the_first_sample_began_at_the_latest_then() {
         check(&fold(&[(10, 0), (11, 0), (12, 3)], 1), 10, false);
     }
 

@@ -1,5 +1,5 @@
-//! What the host says about itself and about the processes on its GPUs: CPU, memory, command lines. The program looks it
-//! up with each sample; it belongs to now, so past moments do not have it.
+//! Facts about the host and the processes on its GPUs: CPU, memory, command lines. The program reads them with each
+//! sample and does not record them, so past moments do not have them.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub struct Surroundings {
 /// Load of the host. What could not be read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostLoad {
-    /// Busy share of all CPUs since the last look.
+    /// Busy share of all CPUs since the last sample.
     pub cpu_percent: Option<u32>,
     /// Mean number of runnable processes over the last minute, in hundredths.
     pub load: Option<u64>,
@@ -27,7 +27,7 @@ pub struct HostLoad {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessUse {
     pub parent: Pid,
-    /// Use of the CPUs since the last look; 100 is one whole CPU.
+    /// Use of the CPUs since the last sample; 100 is one whole CPU.
     pub cpu_percent: Option<u32>,
     pub memory: Bytes,
     /// Empty if it is not visible.

@@ -1,4 +1,4 @@
-//! `gua top` with made-up GPUs and a thread that panics at its third look: what a person sees when gua itself is broken.
+//! `gua top` with made-up GPUs and a thread that panics at its third sample: what a person sees when gua itself is broken.
 //! The tests run it in a terminal.
 
 use std::process::ExitCode;
@@ -20,12 +20,17 @@ fn main() -> ExitCode {
         fake: true,
         history: HistoryArgs { db: None },
     };
-    let mut looks = 0;
+    let mut samples = 0;
     let samples = move || {
-        looks += 1;
-        assert!(looks < 3, "the third look is one too many");
+        samples += 1;
+        assert!(samples < 3, "the third sample is one too many");
         let now = clock::now();
-        Ok(demo::sample(Script::V1_8, looks, now, clock::since_boot()))
+        Ok(demo::sample(
+            Script::V1_8,
+            samples,
+            now,
+            clock::since_boot(),
+        ))
     };
     let context = match Context::load(&[]) {
         Ok(context) => context,

@@ -268,10 +268,10 @@ fn has_ended(pid: u32) -> bool {
 }
 
 #[track_caller]
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+fn wait_for<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let limit = clock::monotonic() + Duration::from_secs(10);
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         assert!(clock::monotonic() < limit, "not within ten seconds");

@@ -8,7 +8,7 @@ use super::text;
 use crate::access::MemberCaller;
 use crate::availability::Row;
 
-/// What to look at first, with links. Pages of the first GPU with a process serve as examples.
+/// Suggestions for a first visit, with links. Pages of the first GPU with a process serve as examples.
 pub(super) fn guide(view: &View, caller: &MemberCaller, rows: &[Row]) -> Markup {
     let workspace = workspace_path(caller);
     let example = rows.iter().find(|row| !row.gpu.processes.is_empty());

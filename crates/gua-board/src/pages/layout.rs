@@ -1,4 +1,4 @@
-//! What all pages share: language, frame, navigation, and how a failed request looks.
+//! Common parts of all pages: language, frame, navigation, and the page of a failed request.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};

@@ -44,7 +44,7 @@ fn stat(pid: u32) -> Option<(bool, u64)> {
 
 impl Kernel for ProcFiles {
     fn now(&self) -> Moment {
-        look().at
+        observed().at
     }
 
     fn session(&self, _: &ProcessKey) -> Option<Session> {
@@ -88,7 +88,7 @@ fn this_process() -> ProcessKey {
     }
 }
 
-fn look() -> Observed {
+fn observed() -> Observed {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = Duration::new(
         now.tv_sec.unsigned_abs(),
@@ -173,7 +173,7 @@ impl Member {
                 }
             }
             for _ in 0..3 {
-                self.dir.survey(&look(), &ProcFiles).unwrap();
+                self.dir.survey(&observed(), &ProcFiles).unwrap();
             }
             drop(locks);
             self.dir.release(&claim.id).unwrap();
@@ -184,20 +184,22 @@ impl Member {
     fn ask(&self, wanted: usize) -> Option<Claim> {
         let request = request(wanted);
         if self.mode != "wait" {
-            return match unless_busy(self.dir.take(&request, &look(), &ProcFiles))? {
+            return match unless_busy(self.dir.take(&request, &observed(), &ProcFiles))? {
                 Answer::Offered(offer) => Some(self.finish(offer)),
-                Answer::Short(_) | Answer::LookAgain => {
+                Answer::Short(_) | Answer::StaleSample => {
                     std::thread::sleep(Duration::from_millis(5));
                     None
                 }
             };
         }
-        let mut ticket = unless_busy(self.dir.join(&request, &look(), &ProcFiles))?;
+        let mut ticket = unless_busy(self.dir.join(&request, &observed(), &ProcFiles))?;
         while !self.stop.load(Ordering::SeqCst) {
-            let answer = self.dir.advance(&mut ticket, &request, &look(), &ProcFiles);
+            let answer = self
+                .dir
+                .advance(&mut ticket, &request, &observed(), &ProcFiles);
             match unless_busy(answer) {
                 Some(Answer::Offered(offer)) => return Some(self.finish(offer)),
-                Some(Answer::Short(_) | Answer::LookAgain) | None => {
+                Some(Answer::Short(_) | Answer::StaleSample) | None => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
             }
@@ -206,7 +208,7 @@ impl Member {
     }
 
     fn finish(&self, offer: Offer) -> Claim {
-        let grant = offer.confirm(&self.dir, &look(), &ProcFiles).unwrap();
+        let grant = offer.confirm(&self.dir, &observed(), &ProcFiles).unwrap();
         if self.mode == "stall" {
             print_word("got");
             loop {
@@ -345,13 +347,13 @@ impl Crowd {
     }
 
     fn assert_nothing_leaked(&self) {
-        let survey = self.dir().survey(&look(), &ProcFiles).unwrap();
+        let survey = self.dir().survey(&observed(), &ProcFiles).unwrap();
         assert_eq!(survey.claims, []);
         assert_eq!(survey.queue, []);
         assert_eq!(survey.problems, []);
         let all = self
             .dir()
-            .take(&request(GPUS), &look(), &ProcFiles)
+            .take(&request(GPUS), &observed(), &ProcFiles)
             .unwrap();
         assert!(matches!(all, Answer::Offered(_)), "{all:?}");
     }
@@ -412,7 +414,9 @@ fn gpus_of_processes_killed_before_the_hand_over_are_free_at_once() {
     crowd.go();
     // Members take one or two GPUs: eight GPUs are gone when five to eight members have some.
     let dir = crowd.dir();
-    crowd.wait_until(|_, _| dir.survey(&look(), &ProcFiles).unwrap().claimed().len() >= GPUS - 1);
+    crowd.wait_until(|_, _| {
+        dir.survey(&observed(), &ProcFiles).unwrap().claimed().len() >= GPUS - 1
+    });
     for number in 0..PROCESSES {
         crowd.kill(number);
     }

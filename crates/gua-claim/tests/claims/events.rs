@@ -113,7 +113,7 @@ fn concurrent_first_events_of_a_user_share_one_user_dir() {
             threads.spawn(move || {
                 let dir = gua_claim::ClaimDir::open(&host.path()).unwrap();
                 start.wait();
-                dir.record(&refusal(wanted), host.look.at.wall).unwrap();
+                dir.record(&refusal(wanted), host.observed.at.wall).unwrap();
             });
         }
     });

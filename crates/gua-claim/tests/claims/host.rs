@@ -51,7 +51,7 @@ pub(crate) fn process(pid: u32) -> ProcessKey {
 pub(crate) struct FakeHost {
     folder: tempfile::TempDir,
     pub(crate) dir: ClaimDir,
-    pub(crate) look: Observed,
+    pub(crate) observed: Observed,
     pub(crate) kernel: FakeKernel,
 }
 
@@ -123,7 +123,7 @@ impl FakeHost {
             since_boot: Duration::from_hours(1),
             wall: real_wall(),
         };
-        let look = Observed {
+        let observed = Observed {
             at: now,
             free: gpus(0..count),
             acceptable: gpus(0..count),
@@ -147,25 +147,25 @@ impl FakeHost {
         Self {
             folder,
             dir,
-            look,
+            observed,
             kernel,
         }
     }
 
     /// From now on, observations show these GPUs vacant; those that the request selects are free for it.
     pub(crate) fn shows_vacant(&mut self, numbers: impl IntoIterator<Item = usize>) {
-        self.look.vacant = gpus(numbers);
-        let look = &mut self.look;
-        look.free = look.acceptable.clone();
-        look.free.retain(|gpu| look.vacant.contains(gpu));
+        self.observed.vacant = gpus(numbers);
+        let observed = &mut self.observed;
+        observed.free = observed.acceptable.clone();
+        observed.free.retain(|gpu| observed.vacant.contains(gpu));
     }
 
     /// From now on, requests select only these GPUs.
     pub(crate) fn asks_for(&mut self, numbers: impl IntoIterator<Item = usize>) {
-        self.look.acceptable = gpus(numbers);
-        let vacant = self.look.vacant.clone();
-        self.look.free = self.look.acceptable.clone();
-        self.look.free.retain(|gpu| vacant.contains(gpu));
+        self.observed.acceptable = gpus(numbers);
+        let vacant = self.observed.vacant.clone();
+        self.observed.free = self.observed.acceptable.clone();
+        self.observed.free.retain(|gpu| vacant.contains(gpu));
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -190,11 +190,11 @@ impl FakeHost {
     pub(crate) fn later(&mut self, time: Duration) {
         self.kernel.now.since_boot += time;
         self.kernel.now.wall += time;
-        self.look.at = self.kernel.now;
+        self.observed.at = self.kernel.now;
     }
 
     pub(crate) fn comes_onto(&mut self, number: usize, pid: u32, user: Uid) {
-        self.look.on_gpus.push(OnGpu {
+        self.observed.on_gpus.push(OnGpu {
             gpu: gpu(number),
             process: process(pid),
             user: Some(user),
@@ -203,12 +203,14 @@ impl FakeHost {
 
     pub(crate) fn take(&self, pid: u32, count: usize) -> Answer {
         let request = request(pid, count);
-        self.dir.take(&request, &self.look, &self.kernel).unwrap()
+        self.dir
+            .take(&request, &self.observed, &self.kernel)
+            .unwrap()
     }
 
     /// Confirms an offer with the current observation and hands the claim over.
     pub(crate) fn finish(&self, offer: Offer) -> Claim {
-        let grant = offer.confirm(&self.dir, &self.look, &self.kernel);
+        let grant = offer.confirm(&self.dir, &self.observed, &self.kernel);
         let grant = grant.expect("the GPUs are still free");
         grant.hand_over(&self.dir, &self.kernel).unwrap()
     }
@@ -229,7 +231,7 @@ impl FakeHost {
 
     /// GPUs that are claimed now, in order.
     pub(crate) fn claimed(&self) -> Vec<GpuUuid> {
-        let survey = self.dir.survey(&self.look, &self.kernel).unwrap();
+        let survey = self.dir.survey(&self.observed, &self.kernel).unwrap();
         let mut claimed: Vec<_> = survey.claimed().into_iter().collect();
         claimed.sort();
         claimed

@@ -44,7 +44,10 @@ fn further_gpus_are_granted_when_they_are_free_and_wanted() {
         at_most: 8,
         ..request(11, 2)
     };
-    let answer = host.dir.take(&request, &host.look, &host.kernel).unwrap();
+    let answer = host
+        .dir
+        .take(&request, &host.observed, &host.kernel)
+        .unwrap();
     assert!(matches!(answer, Answer::Offered(offer) if offer.gpus() == gpus([1, 2, 3])));
 }
 
@@ -70,7 +73,7 @@ fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
     host.kernel.reused.insert(11, 999);
     assert_eq!(host.claimed(), []);
     assert!(matches!(
-        host.dir.take(&request(10, 1), &host.look, &host.kernel),
+        host.dir.take(&request(10, 1), &host.observed, &host.kernel),
         Err(ClaimError::ProcessEnded)
     ));
 }
@@ -97,7 +100,7 @@ fn a_claim_of_another_pid_namespace_counts_until_its_deadline() {
 fn a_claim_does_not_survive_a_reboot() {
     let mut host = FakeHost::with_gpus(1);
     host.granted(10, 1);
-    host.look.at.boot = BootId(2);
+    host.observed.at.boot = BootId(2);
     assert_eq!(host.claimed(), []);
 }
 
@@ -112,14 +115,14 @@ fn past_its_deadline_a_claim_keeps_only_the_gpus_that_its_processes_use() {
     host.comes_onto(2, 88, me);
     host.later(Duration::from_hours(5));
     assert_eq!(host.claimed(), gpus([0, 1]), "88 is not a descendant of 10");
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert!(
         survey.claims[0]
             .gpus
             .iter()
             .all(|gpu| gpu.by == ClaimedBy::Use)
     );
-    host.look.on_gpus.clear();
+    host.observed.on_gpus.clear();
     assert_eq!(host.claimed(), [], "it left, and the deadline has passed");
 }
 
@@ -137,16 +140,16 @@ fn a_claim_outlives_its_process_while_a_child_is_on_the_gpu() {
     host.kernel.sessions.remove(&10);
     host.kernel.ended.insert(10);
     assert_eq!(host.claimed(), gpus([0]), "88 is of another session");
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert_eq!(survey.claims[0].left, Duration::ZERO);
     host.later(Duration::from_hours(5));
     assert_eq!(host.claimed(), gpus([0]));
     // Another user's process in that session does not keep the claim.
-    host.look.on_gpus[0].user = Some(Uid(4242));
+    host.observed.on_gpus[0].user = Some(Uid(4242));
     if me != Uid::ROOT {
         assert_eq!(host.claimed(), []);
     }
-    host.look.on_gpus.clear();
+    host.observed.on_gpus.clear();
     assert_eq!(host.claimed(), []);
 }
 
@@ -163,7 +166,11 @@ fn a_process_that_starts_after_the_observation_keeps_its_claim() {
     };
     host.comes_onto(0, 77, host.dir.me());
     host.shows_vacant([1]);
-    assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
+    assert!(
+        offer
+            .confirm(&host.dir, &host.observed, &host.kernel)
+            .is_none()
+    );
     assert_eq!(host.claimed(), gpus([0]), "the first claim is in use");
     assert_eq!(host.granted(11, 1).gpus, gpus([1]));
 }
@@ -172,9 +179,9 @@ fn a_process_that_starts_after_the_observation_keeps_its_claim() {
 fn a_gpu_whose_processes_cannot_be_read_stays_claimed() {
     let mut host = FakeHost::with_gpus(2);
     host.granted(10, 2);
-    host.look.unread = gpus([0]);
+    host.observed.unread = gpus([0]);
     host.later(Duration::from_hours(1));
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert_eq!(survey.claims[0].gpus.len(), 1);
     assert_eq!(survey.claims[0].gpus[0].by, ClaimedBy::Doubt);
     assert_eq!(host.granted(11, 1).gpus, gpus([1]));
@@ -208,9 +215,9 @@ fn give_to_another(host: &FakeHost) {
 fn a_clock_change_moves_no_deadline() {
     let mut host = FakeHost::with_gpus(1);
     host.granted(10, 1);
-    host.look.at.wall += Duration::from_hours(1000);
+    host.observed.at.wall += Duration::from_hours(1000);
     assert_eq!(host.claimed(), gpus([0]));
-    host.look.at.wall -= Duration::from_hours(2000);
+    host.observed.at.wall -= Duration::from_hours(2000);
     assert_eq!(host.claimed(), gpus([0]));
 }
 
@@ -230,7 +237,7 @@ fn a_released_gpu_is_free_and_cannot_be_released_twice() {
 #[test]
 fn impossible_and_unlimited_requests_are_refused() {
     let host = FakeHost::with_gpus(2);
-    let ask = |request: &Request| host.dir.take(request, &host.look, &host.kernel);
+    let ask = |request: &Request| host.dir.take(request, &host.observed, &host.kernel);
     assert!(matches!(
         ask(&request(10, 3)),
         Err(ClaimError::Impossible { wanted: 3, gpus: 2 })
@@ -249,7 +256,7 @@ fn a_held_lock_ends_a_request_and_release_still_works() {
     let claim = host.granted(10, 1);
     let folder = fs::File::open(host.path()).unwrap();
     folder.lock().unwrap();
-    let answer = host.dir.take(&request(11, 1), &host.look, &host.kernel);
+    let answer = host.dir.take(&request(11, 1), &host.observed, &host.kernel);
     assert!(matches!(answer, Err(ClaimError::Busy { .. })), "{answer:?}");
     host.dir.release(&claim.id).unwrap();
     drop(folder);

@@ -18,7 +18,7 @@ impl FakeHost {
     fn offered(&self) -> Offer {
         let answer = self
             .dir
-            .take(&request_for_another(), &self.look, &self.kernel)
+            .take(&request_for_another(), &self.observed, &self.kernel)
             .unwrap();
         match answer {
             Answer::Offered(offer) => offer,
@@ -27,7 +27,9 @@ impl FakeHost {
     }
 
     fn confirmed(&self) -> Grant {
-        let grant = self.offered().confirm(&self.dir, &self.look, &self.kernel);
+        let grant = self
+            .offered()
+            .confirm(&self.dir, &self.observed, &self.kernel);
         grant.expect("the GPU is free")
     }
 }
@@ -65,7 +67,7 @@ fn a_dropped_offer_or_grant_is_released() {
 #[test]
 fn a_gpu_claimed_used_and_released_between_observation_and_lock_is_not_granted_twice() {
     let mut host = FakeHost::with_gpus(1);
-    let before = host.look.clone();
+    let before = host.observed.clone();
     let other = host.granted(11, 1);
     host.dir.release(&other.id).unwrap();
     let answer = host.dir.take(&request_for_another(), &before, &host.kernel);
@@ -75,21 +77,25 @@ fn a_gpu_claimed_used_and_released_between_observation_and_lock_is_not_granted_t
     host.later(Duration::from_millis(1));
     host.comes_onto(0, 11, host.dir.me());
     host.shows_vacant([]);
-    assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
+    assert!(
+        offer
+            .confirm(&host.dir, &host.observed, &host.kernel)
+            .is_none()
+    );
     assert_eq!(host.files(), Vec::<String>::new(), "it is released");
 }
 
 #[test]
 fn an_observation_older_than_the_offer_confirms_nothing() {
     let mut host = FakeHost::with_gpus(1);
-    let before = host.look.clone();
+    let before = host.observed.clone();
     host.later(Duration::from_millis(1));
     let offer = host.offered();
     assert!(offer.confirm(&host.dir, &before, &host.kernel).is_none());
     let offer = host.offered();
-    let look = host.look.clone();
+    let observed = host.observed.clone();
     host.later(Duration::from_mins(2));
-    assert!(offer.confirm(&host.dir, &look, &host.kernel).is_none());
+    assert!(offer.confirm(&host.dir, &observed, &host.kernel).is_none());
 }
 
 #[test]
@@ -116,7 +122,7 @@ fn a_released_or_expired_claim_is_not_handed_over() {
 #[test]
 fn claim_duration_counts_from_the_lock_and_not_from_the_observation() {
     let mut host = FakeHost::with_gpus(1);
-    let before = host.look.clone();
+    let before = host.observed.clone();
     host.later(Duration::from_secs(50));
     let answer = host.dir.take(&request(10, 1), &before, &host.kernel);
     let Ok(Answer::Offered(offer)) = answer else {

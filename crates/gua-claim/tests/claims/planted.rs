@@ -43,7 +43,7 @@ fn plant(host: &FakeHost, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf
 }
 
 fn troubles(host: &FakeHost) -> Vec<Trouble> {
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     survey
         .problems
         .iter()
@@ -107,7 +107,7 @@ fn the_owner_of_a_claim_is_the_owner_of_its_file() {
     }
     let host = FakeHost::with_gpus(2);
     plant(&host, "gua-claims-a", MALLORY, MALLORY);
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert_eq!(survey.problems, []);
     assert_eq!(survey.claims[0].claim.owner, Uid(MALLORY));
     assert_eq!(survey.claims[0].gpus[0].by, ClaimedBy::Lease);
@@ -187,13 +187,14 @@ fn an_unreadable_user_dir_keeps_nobody_from_claiming() {
         set_mode(&user_dir, mode);
         as_user(20_001, || {
             let dir = ClaimDir::open(&host.path()).unwrap();
-            let survey = dir.survey(&host.look, &host.kernel).unwrap();
+            let survey = dir.survey(&host.observed, &host.kernel).unwrap();
             let closed = Trouble::Closed(rustix::io::Errno::ACCESS);
             let is_reported = |problem: &gua_claim::Problem| problem.trouble == closed;
             assert!(survey.problems.iter().any(is_reported), "{mode:o}");
-            let answer = dir.take(&request(10, 1), &host.look, &host.kernel);
+            let answer = dir.take(&request(10, 1), &host.observed, &host.kernel);
             assert!(matches!(answer, Ok(Answer::Offered(_))), "{mode:o}");
-            dir.join(&request(10, 1), &host.look, &host.kernel).unwrap();
+            dir.join(&request(10, 1), &host.observed, &host.kernel)
+                .unwrap();
             assert!(dir.events(&HashSet::new()).is_ok(), "{mode:o}");
         });
     }
@@ -276,7 +277,7 @@ fn the_cost_of_a_flood_to_others_is_bounded() {
     let before = most_memory();
     as_user(20_002, || {
         let dir = ClaimDir::open(&host.path()).unwrap();
-        let survey = dir.survey(&host.look, &host.kernel).unwrap();
+        let survey = dir.survey(&host.observed, &host.kernel).unwrap();
         assert_eq!(survey.claimed().into_iter().collect::<Vec<_>>(), gpus([0]));
         let problems = survey.problems.len();
         assert!(problems < 1000, "{problems} problems for {MANY} entries");
@@ -286,7 +287,7 @@ fn the_cost_of_a_flood_to_others_is_bounded() {
             "{}",
             events.passed_over.len()
         );
-        let answer = dir.take(&request(10, 1), &host.look, &host.kernel);
+        let answer = dir.take(&request(10, 1), &host.observed, &host.kernel);
         assert!(matches!(answer, Ok(Answer::Offered(_))), "{answer:?}");
     });
     let more = most_memory().saturating_sub(before);
@@ -310,7 +311,7 @@ fn a_ticket_that_names_another_users_process_reserves_nothing() {
     // PID 1 lives as long as the host.
     forge_ticket(&host.user_dir(), 1, "");
     host.kernel.users.insert(1, Uid(own.0 + 1));
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert_eq!(survey.queue, []);
     host.dir.release(&host.granted(11, 1).id).unwrap();
     // A process of the owner counts.
@@ -347,7 +348,7 @@ fn limits_apply_to_a_person_and_not_to_each_uid_of_their_containers() {
         }
     }
     let read = |dir: &ClaimDir| {
-        let survey = dir.survey(&host.look, &host.kernel).unwrap();
+        let survey = dir.survey(&host.observed, &host.kernel).unwrap();
         let events = dir.events(&HashSet::new()).unwrap();
         (survey.claims.len(), events.passed_over.len())
     };
@@ -358,7 +359,7 @@ fn limits_apply_to_a_person_and_not_to_each_uid_of_their_containers() {
     // The person's own directory counts with them, and another person's does not.
     plant(&host, "gua-claims-own", MALLORY, MALLORY);
     plant(&host, "gua-claims-zzz", 20_001, 20_001);
-    let survey = dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = dir.survey(&host.observed, &host.kernel).unwrap();
     let of_ada = |live: &&LiveClaim| live.claim.owner == Uid(20_001);
     assert_eq!(survey.claims.iter().filter(of_ada).count(), 1);
     assert_eq!(survey.claims.len(), 65);
@@ -463,7 +464,7 @@ proptest! {
                 fs::write(user_dir.join(format!("{kind}{number}")), text).unwrap();
             }
         }
-        host.dir.survey(&host.look, &host.kernel).unwrap();
+        host.dir.survey(&host.observed, &host.kernel).unwrap();
         host.dir.events(&HashSet::new()).unwrap();
         host.take(11, 1);
     }

@@ -16,7 +16,7 @@ impl FakeHost {
     fn joins(&self, pid: u32, count: usize) -> Asker {
         let ticket = self
             .dir
-            .join(&request(pid, count), &self.look, &self.kernel)
+            .join(&request(pid, count), &self.observed, &self.kernel)
             .unwrap();
         Asker { pid, count, ticket }
     }
@@ -26,7 +26,12 @@ impl FakeHost {
         let request = request(requester.pid, requester.count);
         let answer = self
             .dir
-            .advance(&mut requester.ticket, &request, &self.look, &self.kernel)
+            .advance(
+                &mut requester.ticket,
+                &request,
+                &self.observed,
+                &self.kernel,
+            )
             .unwrap();
         match answer {
             Answer::Offered(offer) => {
@@ -90,7 +95,7 @@ fn a_waiter_of_another_pid_namespace_counts_while_it_polls() {
     assert_eq!(host.refused(11, 1).ahead.len(), 1);
     host.later(Duration::from_mins(3));
     host.granted(11, 1);
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
     assert_eq!(survey.queue.len(), 1, "it keeps its place");
 }
 
@@ -141,7 +146,7 @@ fn idle_gpus_are_kept_for_a_large_request_for_at_most_an_hour() {
     assert!(!host.serves(&mut large));
     assert!(host.serves(&mut small));
     host.kernel.ended.extend([10, 12]);
-    host.look.on_gpus.clear();
+    host.observed.on_gpus.clear();
     let mut third = host.joins(13, 1);
     assert!(
         !host.serves(&mut third),
@@ -155,12 +160,15 @@ fn a_request_for_more_gpus_than_the_host_has_delays_nobody() {
     let mut host = FakeHost::with_gpus(2);
     let mut large = host.joins(11, 2);
     let mut small = host.joins(12, 1);
-    host.look.gpus = 1;
+    host.observed.gpus = 1;
     host.shows_vacant([0]);
     assert!(host.serves(&mut small), "a GPU was lost meanwhile");
-    let again = host
-        .dir
-        .advance(&mut large.ticket, &request(11, 2), &host.look, &host.kernel);
+    let again = host.dir.advance(
+        &mut large.ticket,
+        &request(11, 2),
+        &host.observed,
+        &host.kernel,
+    );
     assert!(matches!(again, Err(ClaimError::Impossible { .. })));
 }
 
@@ -202,8 +210,8 @@ fn a_gpu_freed_by_a_job_goes_to_the_first_in_the_queue_in_any_polling_order() {
     host.shows_vacant([1]);
     assert!(!host.serves(&mut second));
     assert_eq!(host.refused(13, 1).ahead.len(), 2);
-    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
-    let kept = survey.kept(&host.look, &host.kernel);
+    let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
+    let kept = survey.kept(&host.observed, &host.kernel);
     assert_eq!(kept.into_iter().collect::<Vec<_>>(), gpus([1]));
     assert!(host.serves(&mut first));
 }
@@ -241,7 +249,7 @@ fn setting_the_wall_clock_changes_no_position() {
         let mut second = host.joins(12, 1);
         host.shows_vacant([0]);
         assert!(!host.serves(&mut second), "{step}");
-        let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+        let survey = host.dir.survey(&host.observed, &host.kernel).unwrap();
         let order: Vec<_> = survey.queue.iter().map(|one| one.process.pid.0).collect();
         assert_eq!(order, [11, 12], "{step}");
         assert!(host.serves(&mut first), "{step}");
@@ -251,11 +259,11 @@ fn setting_the_wall_clock_changes_no_position() {
 #[test]
 fn an_observation_from_before_a_stop_removes_no_ticket_and_is_not_used() {
     let mut host = FakeHost::with_gpus(1);
-    let old = host.look.clone();
+    let old = host.observed.clone();
     host.later(Duration::from_hours(3));
     let mut waiting = host.joins(11, 1);
     let taken = host.dir.take(&request(12, 1), &old, &host.kernel).unwrap();
-    assert!(matches!(taken, Answer::LookAgain), "{taken:?}");
+    assert!(matches!(taken, Answer::StaleSample), "{taken:?}");
     host.dir.survey(&old, &host.kernel).unwrap();
     let _third = host.dir.join(&request(13, 1), &old, &host.kernel).unwrap();
     assert_eq!(host.files().len(), 2, "both tickets are there");

@@ -32,7 +32,7 @@ use crate::lookup::Lookup;
 const MAX_SECRET: u64 = 8 << 10;
 /// Maximum time of a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
-/// Time between two looks at a running command.
+/// Time between two checks of a running command.
 const COMMAND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Finds the uids of people by name.

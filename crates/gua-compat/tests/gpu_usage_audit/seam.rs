@@ -73,7 +73,7 @@ fn a_tick_with_a_clock_years_behind_hides_no_imported_row() {
 
 #[test]
 fn rows_in_a_gap_of_our_own_ticks_count() {
-    // Ours from nine to eleven o'clock, and from twelve on; nobody looked after half past twelve but for ten minutes.
+    // Ours from nine to eleven o'clock, and from twelve on; no tick after half past twelve except for ten minutes.
     let early = "2026-11-14T09:00:00Z".parse().unwrap();
     check(&[(early, 240), (at("12:00:00"), 20)], 3600 + 600, 600, 140);
 }

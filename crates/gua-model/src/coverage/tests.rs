@@ -243,7 +243,7 @@ fn an_instance_counts_for_its_slices_and_its_parent_for_the_rest() {
         (0.0, 170.0),
         &[],
         &[
-            // Four sevenths of a minute are free, and nobody looks between the ticks.
+            // Four sevenths of a minute are free, and there is no sample between the ticks.
             (
                 "gpu0",
                 "capacity 114 | truly-idle 34 | collector-down 40 | collector-down 40",

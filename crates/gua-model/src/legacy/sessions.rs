@@ -20,8 +20,8 @@ use crate::sample::ProcessKind;
 /// Maximum gap between two rows of a session.
 const MAX_GAP: Duration = Duration::from_secs(180);
 
-/// gpu_stats samples every few minutes: its sessions continue over one missing sample.
-const LOOKS: u32 = 2;
+/// Maximum gap in intervals. gpu_stats samples every few minutes: its sessions continue over one missing sample.
+const MAX_INTERVALS: u32 = 2;
 
 /// Session of one PID on one GPU, or a piece of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,8 +193,8 @@ impl RowSessions {
             gpu.interval = Some(tick.run.interval);
             let mut rows = tick.processes.iter();
             if rows.any(|row| row.tool == LegacyTool::GpuStats) {
-                let looks = tick.run.interval.saturating_mul(LOOKS);
-                gpu.longest_gap = gpu.longest_gap.max(looks);
+                let longest = tick.run.interval.saturating_mul(MAX_INTERVALS);
+                gpu.longest_gap = gpu.longest_gap.max(longest);
             }
         }
         let rows = moment.ticks.iter().flat_map(|tick| {

@@ -290,7 +290,7 @@ fn a_gpu_at_work_without_a_process_is_not_free() {
 }
 
 #[test]
-fn nvgpu_looks_at_memory_alone_in_whole_megabytes() {
+fn nvgpu_uses_memory_alone_in_whole_megabytes() {
     let criteria = Criteria {
         rule: FreeRule::MemoryAlone,
         ..Criteria::default()

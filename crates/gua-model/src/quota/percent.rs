@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_formulas_of_the_notes_hold_for_looks_of_one_minute() {
+    fn the_formulas_of_the_notes_hold_for_samples_of_one_minute() {
         // Samples of one minute: hour = sum / 60, day = sum / 1440, month = sum / 43200.
         let minute = Micros::from_secs(60);
         let mut percentages = Percentages::default();
-        let looks = [90, 10, 0, 100, 55];
-        for usage in looks {
+        let samples = [90, 10, 0, 100, 55];
+        for usage in samples {
             percentages.add("ada", usage, minute);
         }
-        let sum = f64::from(looks.iter().sum::<u32>());
+        let sum = f64::from(samples.iter().sum::<u32>());
         let check = |term, length: f64| {
             let found = percentages.of("ada", term).unwrap();
             assert!((found - sum / length).abs() < 1e-9, "{found}");

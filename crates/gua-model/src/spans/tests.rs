@@ -141,7 +141,7 @@ fn energy_is_the_counters_difference_over_the_time_of_the_span() {
             Ok(3000),
             // The driver was reloaded.
             Err(Missing::Failed),
-            // What the GPU drew while nobody looked is not known to be of any state.
+            // The energy of unobserved time belongs to no state.
             Err(Missing::Failed),
             Err(Missing::Unsupported),
             Err(Missing::Unsupported),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_a_report_is_not_collecting() {
+    fn reading_a_report_is_not_collecting() {
         check("gua", "gua report --since 1h", None);
         check("gua", "gua __reader", None);
         check("python3", "python3 -m gpu_usage_audit report", None);

@@ -72,9 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_those_of_the_time_between_two_looks() {
-        let look = |text: &str| parse_processor_time(text.as_bytes()).unwrap();
-        let first = look("cpu  100 10 50 800 20 0 0 0 0 0\ncpu0 1 2 3 4\n");
+    fn shares_are_those_of_the_time_between_two_reads() {
+        let read = |text: &str| parse_processor_time(text.as_bytes()).unwrap();
+        let first = read("cpu  100 10 50 800 20 0 0 0 0 0\ncpu0 1 2 3 4\n");
         assert_eq!(
             first,
             ProcessorTime {
@@ -83,7 +83,7 @@ mod tests {
                 total: 980
             }
         );
-        let later = look("cpu  130 20 60 850 20 0 0 0 0 0\n");
+        let later = read("cpu  130 20 60 850 20 0 0 0 0 0\n");
         let shares = later.since(&first).unwrap();
         assert_eq!((shares.usr_pct, shares.idle_pct), (40.0, 50.0));
         assert_eq!(first.since(&first), None);

@@ -32,7 +32,7 @@ pub struct Family {
     /// Children of the keeper that are not members.
     excluded: BTreeSet<Pid>,
     strangers: HashSet<Pid>,
-    looks: u32,
+    scans: u32,
     /// Resources of members that the keeper has reaped.
     reaped: Spent,
     most: Spent,
@@ -86,7 +86,7 @@ impl Family {
             members: BTreeMap::new(),
             excluded: BTreeSet::new(),
             strangers: HashSet::new(),
-            looks: 0,
+            scans: 0,
             reaped: Spent::default(),
             most: Spent::default(),
             buffer: vec![0; MAX_BYTES],
@@ -109,14 +109,14 @@ impl Family {
     }
 
     /// Finds new members and reads the resources of all.
-    pub fn look(&mut self) -> FamilyUse {
+    pub fn measure(&mut self) -> FamilyUse {
         self.find_new();
-        self.look_at_known()
+        self.measure_known()
     }
 
     /// Reads the resources of the known members only. It does not scan the host's other processes, which is expensive
     /// where there are many.
-    pub fn look_at_known(&mut self) -> FamilyUse {
+    pub fn measure_known(&mut self) -> FamilyUse {
         let mut found = FamilyUse {
             processes: 0,
             threads: 0,
@@ -177,9 +177,9 @@ impl Family {
     }
 
     fn find_new(&mut self) {
-        self.looks = self.looks.wrapping_add(1);
+        self.scans = self.scans.wrapping_add(1);
         let Ok(present) = self.pids() else { return };
-        if self.looks.is_multiple_of(RECHECK) {
+        if self.scans.is_multiple_of(RECHECK) {
             self.strangers.clear();
         } else {
             self.strangers.retain(|pid| present.contains(pid));
@@ -303,18 +303,18 @@ mod tests {
         host.set(90, 'S', 101, 130, 1);
         host.set(101, 'S', 100, 120, 1);
         host.set(71, 'S', 70, 120, 1);
-        let found = family.look();
+        let found = family.measure();
         assert_eq!(members(&family), [90, 100, 101]);
         assert_eq!((found.processes, found.threads), (3, 3));
         // The parent ends, and its child goes to the keeper or to init.
         host.end(101);
         host.set(90, 'S', 1, 130, 1);
         host.set(110, 'S', 50, 140, 1);
-        family.look();
+        family.measure();
         assert_eq!(members(&family), [90, 100, 110]);
         // Another process has its pid now.
         host.set(90, 'S', 1, 150, 1);
-        family.look();
+        family.measure();
         assert_eq!(members(&family), [100, 110]);
     }
 
@@ -324,7 +324,7 @@ mod tests {
         host.set(100, 'S', 50, 100, 199);
         host.set(101, 'Z', 50, 100, 299);
         let mut family = host.family(100, 50);
-        let found = family.look();
+        let found = family.measure();
         assert_eq!(found.processor, Duration::from_secs(5));
         assert_eq!(found.ended, [Pid(101)]);
         assert_eq!(found.processes, 1);
@@ -335,11 +335,11 @@ mod tests {
         assert_eq!(found.storage, Ok(storage));
         family.reap(Pid(101));
         host.end(101);
-        let found = family.look();
+        let found = family.measure();
         assert_eq!(found.processor, Duration::from_secs(5));
         assert_eq!(found.storage, Ok(storage));
         host.end(100);
-        let found = family.look();
+        let found = family.measure();
         assert_eq!(found.processor, Duration::from_secs(5));
         assert_eq!((found.processes, found.resident), (0, Bytes(0)));
     }
@@ -352,7 +352,7 @@ mod tests {
             top,
             Pid(std::os::unix::process::parent_id()),
         );
-        let found = family.look();
+        let found = family.measure();
         assert!(family.has(top));
         assert!(found.resident > Bytes(0) && found.threads > 0, "{found:?}");
         assert!(found.storage.is_ok(), "{found:?}");

@@ -238,7 +238,7 @@ fn a_missing_process_is_gone_only_in_the_hosts_pid_namespace() {
 }
 
 #[test]
-fn the_setting_here_looks_pids_up_in_a_pid_namespace_of_its_own() {
+fn the_setting_here_looks_pids_up_in_the_own_pid_namespace() {
     let tree = FakeProc::new();
     tree.put(&python(4711, 7));
     std::fs::remove_file(tree.path("self/ns/pid")).unwrap();

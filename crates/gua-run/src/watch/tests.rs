@@ -159,10 +159,10 @@ fn divided(watch: &Watch) -> (f64, f64) {
 }
 
 #[test]
-fn time_in_which_nobody_looked_is_a_gap_and_in_no_state() {
-    // Looks every ten seconds; those at 20, 30, ... 3600 did not happen.
-    let looks = [0, 10, 3610, 3620].map(|second| sample(second, &["80:5"]));
-    let mut watch = watched(Scope::All, &looks);
+fn unobserved_time_is_a_gap_and_in_no_state() {
+    // Samples every ten seconds; those at 20, 30, ... 3600 did not happen.
+    let samples = [0, 10, 3610, 3620].map(|second| sample(second, &["80:5"]));
+    let mut watch = watched(Scope::All, &samples);
     assert_eq!(divided(&watch), (30.0, 3590.0));
     let gpu = watch.gpus[0].summary();
     assert_eq!(gpu.states_seconds[&State::Active], 30.0);
@@ -173,38 +173,38 @@ fn time_in_which_nobody_looked_is_a_gap_and_in_no_state() {
 
 #[test]
 fn a_gpu_that_is_not_listed_for_a_while_is_a_gap_too() {
-    let looks = [
+    let samples = [
         sample(0, &["80:5", "0:5"]),
         sample(10, &["80:5"]),
         sample(20, &["80:5"]),
         sample(30, &["80:5", "0:5"]),
     ];
-    let watch = watched(Scope::All, &looks);
+    let watch = watched(Scope::All, &samples);
     let gpu = watch.gpus[1].summary();
     assert_eq!((gpu.observed_seconds, gpu.gap_seconds), (10.0, 20.0));
 }
 
 #[test]
-fn a_look_that_lies_in_two_phases_counts_for_neither() {
+fn a_sample_that_lies_in_two_phases_counts_for_neither() {
     let mut watch = watched(Scope::All, &[]);
     let mut marked = Vec::new();
     let mut mark = |watch: &mut Watch, name: &str, second: u64| {
         let since_boot = Duration::from_secs(second);
         marked.extend(watch.mark(&phase(name), Timestamp::UNIX_EPOCH, since_boot));
     };
-    let look = |watch: &mut Watch, second: u64, util: u32| {
+    let add = |watch: &mut Watch, second: u64, util: u32| {
         watch.gpus(&sample(second, &[&format!("{util}:5")]), |_| true);
     };
     mark(&mut watch, "load", 0);
-    look(&mut watch, 0, 10);
-    look(&mut watch, 10, 90);
+    add(&mut watch, 0, 10);
+    add(&mut watch, 10, 90);
     // The GPU was at 90 % until some moment between 10 and 20, and the phase began at 12.
     mark(&mut watch, "train", 12);
-    look(&mut watch, 20, 60);
-    look(&mut watch, 30, 60);
+    add(&mut watch, 20, 60);
+    add(&mut watch, 30, 60);
     mark(&mut watch, "short", 32);
     mark(&mut watch, "end", 33);
-    look(&mut watch, 40, 0);
+    add(&mut watch, 40, 0);
     let means: Vec<_> = marked
         .iter()
         .map(|ended| (ended.name.as_str(), ended.gpu_util_mean_pct))
@@ -242,14 +242,14 @@ proptest! {
         rest in 0_u64..100,
     ) {
         let mut now = 0;
-        let mut looks = vec![sample(0, &["50:5"])];
+        let mut samples = vec![sample(0, &["50:5"])];
         for (pause, util, is_listed) in pauses {
             now += pause;
             let gpu = format!("{util}:5");
             let listed: &[&str] = if is_listed { &[&gpu] } else { &[] };
-            looks.push(sample(now, listed));
+            samples.push(sample(now, listed));
         }
-        let mut watch = watched(Scope::All, &looks);
+        let mut watch = watched(Scope::All, &samples);
         watch.end(Duration::from_secs(now + rest));
         let (states, gap) = divided(&watch);
         let whole = Duration::from_secs(now + rest).as_secs_f64();

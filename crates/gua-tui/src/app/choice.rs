@@ -74,14 +74,14 @@ mod tests {
     type Held<'a> = &'a [(u32, &'a str, u64)];
 
     /// Sets the GPUs from now on, with processes as pid, user and MB.
-    fn look(app: &mut App, first: Held<'_>, second: Held<'_>) {
-        let second_of_look =
+    fn sample(app: &mut App, first: Held<'_>, second: Held<'_>) {
+        let second_of_sample =
             1000 + i64::try_from(app.timeline.last_index().map_or(0, |at| at + 1)).unwrap();
         let gpus = vec![
             gpu(0, "GPU-a", Ok(50), first),
             gpu(1, "GPU-b", Ok(0), second),
         ];
-        app.take_sample(sample_of(second_of_look, gpus));
+        app.take_sample(sample_of(second_of_sample, gpus));
     }
 
     fn chosen(app: &App) -> String {
@@ -94,7 +94,7 @@ mod tests {
 
     fn app_with_bob_chosen() -> App {
         let mut app = app();
-        look(
+        sample(
             &mut app,
             &[(10, "ada", 900), (11, "bob", 500)],
             &[(12, "cyd", 100)],
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn the_chosen_process_stays_chosen_when_the_order_changes() {
         let mut app = app_with_bob_chosen();
-        look(&mut app, &[(11, "bob", 950), (10, "ada", 900)], &[]);
+        sample(&mut app, &[(11, "bob", 950), (10, "ada", 900)], &[]);
         assert_eq!((chosen(&app).as_str(), app.selected), ("11 on 0", 0));
-        look(
+        sample(
             &mut app,
             &[(9, "eve", 999), (10, "ada", 980), (11, "bob", 950)],
             &[],
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_process_on_two_gpus_stays_chosen_on_its_gpu_and_else_on_the_other() {
         let mut app = app();
-        look(
+        sample(
             &mut app,
             &[(10, "ada", 900)],
             &[(10, "ada", 500), (12, "cyd", 100)],
@@ -135,20 +135,20 @@ mod tests {
         app.key(Key::Char('t'));
         app.key(Key::Down);
         assert_eq!(chosen(&app), "10 on 1");
-        look(
+        sample(
             &mut app,
             &[(10, "ada", 900)],
             &[(12, "cyd", 700), (10, "ada", 500)],
         );
         assert_eq!(chosen(&app), "10 on 1");
-        look(&mut app, &[(10, "ada", 900)], &[(12, "cyd", 700)]);
+        sample(&mut app, &[(10, "ada", 900)], &[(12, "cyd", 700)]);
         assert_eq!(chosen(&app), "10 on 0");
     }
 
     #[test]
     fn where_the_chosen_process_has_ended_the_line_stays() {
         let mut app = app_with_bob_chosen();
-        look(&mut app, &[(10, "ada", 900)], &[(12, "cyd", 100)]);
+        sample(&mut app, &[(10, "ada", 900)], &[(12, "cyd", 100)]);
         assert_eq!(chosen(&app), "12 on 1");
         // A reused pid is another process.
         let mut app = app_with_bob_chosen();
@@ -162,12 +162,12 @@ mod tests {
     #[test]
     fn before_anything_is_chosen_the_first_line_is_the_first() {
         let mut app = app();
-        look(&mut app, &[(10, "ada", 900), (11, "bob", 500)], &[]);
-        look(&mut app, &[(11, "bob", 950), (10, "ada", 900)], &[]);
+        sample(&mut app, &[(10, "ada", 900), (11, "bob", 500)], &[]);
+        sample(&mut app, &[(11, "bob", 950), (10, "ada", 900)], &[]);
         assert_eq!(chosen(&app), "11 on 0");
         let mut app = app_with_bob_chosen();
         app.key(Key::Home);
-        look(&mut app, &[(9, "eve", 999), (10, "ada", 900)], &[]);
+        sample(&mut app, &[(9, "eve", 999), (10, "ada", 900)], &[]);
         assert_eq!(chosen(&app), "9 on 0");
     }
 
@@ -175,9 +175,9 @@ mod tests {
     fn a_chosen_user_stays_chosen_too() {
         let mut app = app();
         app.key(Key::Char('u'));
-        look(&mut app, &[(10, "ada", 900), (11, "bob", 500)], &[]);
+        sample(&mut app, &[(10, "ada", 900), (11, "bob", 500)], &[]);
         app.key(Key::Down);
-        look(
+        sample(
             &mut app,
             &[(10, "ada", 900), (11, "bob", 500)],
             &[(12, "bob", 100)],

@@ -10,7 +10,7 @@ use gua_wire::stream::UtilFrame;
 use gua_wire::users::{Salt, UserPolicy};
 use jiff::Timestamp;
 
-use crate::gpus::{ABOUT, look, process, sample};
+use crate::gpus::{ABOUT, built, process, sample};
 
 fn at() -> Timestamp {
     "2026-11-16T02:44:34.554909Z".parse().unwrap()
@@ -33,7 +33,7 @@ fn check_snapshot(name: &str, snapshot: &Snapshot) {
 }
 
 fn snapshot(sample: &Sample, form: Form, users: &UserPolicy) -> Snapshot {
-    look(ABOUT, sample, form, users).unwrap().snapshot
+    built(ABOUT, sample, form, users).unwrap().snapshot
 }
 
 /// GPUs with every unusual value that does not cause them to be left out.
@@ -133,7 +133,7 @@ fn a_gpu_without_required_readings_is_left_out_and_named() {
     let reason = |change: fn(&mut Sample)| {
         let mut sample = sample(Form::V1_4, at());
         change(&mut sample);
-        let built = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
+        let built = built(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
         let uuids: Vec<_> = built.snapshot.gpus.iter().map(|gpu| gpu.index).collect();
         let errors = built.snapshot.errors.join(" ");
         let left_out = built
@@ -205,7 +205,7 @@ fn unreadable_gpus_alone_make_no_snapshot() {
     let mut sample = sample(Form::V1_4, at());
     sample.gpus.truncate(1);
     sample.gpus[0].memory_total = Err(Missing::Gone);
-    let refused = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap_err();
+    let refused = built(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap_err();
     let why = Unrepresentable::NoTotalMemory(Missing::Gone);
     assert_eq!(refused, BuildError(vec![LeftOut { index: 0, why }]));
     assert_eq!(
@@ -213,6 +213,6 @@ fn unreadable_gpus_alone_make_no_snapshot() {
         "no GPU can be represented: gpu 0: its total memory is unknown (gone)"
     );
     sample.gpus.clear();
-    let empty = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
+    let empty = built(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
     assert!(empty.snapshot.errors.is_empty() && empty.snapshot.gpus.is_empty());
 }

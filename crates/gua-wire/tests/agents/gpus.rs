@@ -90,7 +90,7 @@ pub(crate) const ABOUT: About<'static> = About {
 };
 
 /// Snapshot of one sample of the GPUs.
-pub(crate) fn look(
+pub(crate) fn built(
     about: About<'_>,
     sample: &Sample,
     form: Form,

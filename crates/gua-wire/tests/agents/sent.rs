@@ -12,7 +12,7 @@ use gua_wire::{ClaimRequest, CloudConfig, ServerUrl, Token};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::gpus::{ABOUT, look, sample};
+use crate::gpus::{ABOUT, built, sample};
 use gua_test::board::Board;
 use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_test::originals::released;
@@ -127,7 +127,7 @@ fn check(version: &'static str, form: Form) {
         ..ABOUT
     };
     let sample = sample(form, observed_at(request.text()));
-    let ours = look(about, &sample, form, &UserPolicy::Plain)
+    let ours = built(about, &sample, form, &UserPolicy::Plain)
         .unwrap()
         .snapshot;
     assert_eq!(ours.body(), compact(request.text()));

@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::commands::prelude::*;
 use crate::context;
 
-/// Number of driver reads; the first one, which opens the driver, is not counted.
-const LOOKS: u32 = 20;
+/// Number of samples; the first one, which opens the driver, is not counted.
+const SAMPLES: u32 = 20;
 /// Maximum total time of the driver reads, for a slow driver.
 const MAX_TIME: Duration = Duration::from_secs(5);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -37,7 +37,7 @@ pub struct BenchDocument {
     #[serde(flatten)]
     pub telemetry: Telemetry,
     /// Null without a driver: reading simulated telemetry costs nothing.
-    pub look: Option<SampleCost>,
+    pub sample: Option<SampleCost>,
     pub history: Written,
     pub report: Reported,
 }
@@ -55,7 +55,7 @@ pub struct Telemetry {
 /// Cost of one sample of all GPUs, including the reader child process.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SampleCost {
-    pub looks: u32,
+    pub samples: u32,
     pub processor_microseconds: Option<f64>,
     pub elapsed_microseconds: f64,
     pub reader_memory_bytes: Option<u64>,
@@ -79,7 +79,7 @@ pub struct Reported {
 
 pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
     let directory = context.passing_directory("gua-bench-")?;
-    let (telemetry, look, sample) = look(args, context);
+    let (telemetry, cost, sample) = measure(args, context);
     let db = directory.path().join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
@@ -88,7 +88,7 @@ pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
         schema_version: 1,
         gua_version: VERSION,
         telemetry,
-        look,
+        sample: cost,
         history,
         report,
     };
@@ -103,7 +103,7 @@ fn micros(time: Duration) -> f64 {
 }
 
 /// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
-fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<SampleCost>, Option<Sample>) {
+fn measure(args: &BenchArgs, context: &Context) -> (Telemetry, Option<SampleCost>, Option<Sample>) {
     let simulated = || Telemetry {
         telemetry: "simulated",
         driver_version: None,
@@ -138,24 +138,24 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<SampleCost>, 
     let (began, before) = (clock::monotonic(), spent());
     let mut bar = Bar::new("reading the driver");
     let mut number = 0u32;
-    while number < LOOKS && clock::monotonic().saturating_sub(began) < MAX_TIME {
+    while number < SAMPLES && clock::monotonic().saturating_sub(began) < MAX_TIME {
         if reader.sample().is_err() {
             break;
         }
         number += 1;
-        bar.share(f64::from(number) / f64::from(LOOKS));
+        bar.share(f64::from(number) / f64::from(SAMPLES));
     }
     drop(bar);
     let elapsed = clock::monotonic().saturating_sub(began);
-    let look = (number > 0).then(|| SampleCost {
-        looks: number,
+    let cost = (number > 0).then(|| SampleCost {
+        samples: number,
         processor_microseconds: spent()
             .zip(before)
             .map(|(after, before)| micros(after.saturating_sub(before) / number)),
         elapsed_microseconds: micros(elapsed / number),
         reader_memory_bytes: child.and_then(cost::memory).map(|bytes| bytes.0),
     });
-    (telemetry, look, Some(first))
+    (telemetry, cost, Some(first))
 }
 
 /// Writes a day of ticks that ends now, in the same way as a daemon.
@@ -278,19 +278,19 @@ fn page(costs: &BenchDocument) -> String {
         None => "simulated telemetry".to_owned(),
     };
     let unknown = || "not known".to_owned();
-    let sample = match &costs.look {
-        Some(look) => format!(
+    let sample = match &costs.sample {
+        Some(cost) => format!(
             "{} of processor time, {} by the clock\n  the reader child of a daemon{} of memory",
-            look.processor_microseconds.map_or_else(unknown, millis),
-            millis(look.elapsed_microseconds),
-            look.reader_memory_bytes.map_or_else(unknown, megabytes)
+            cost.processor_microseconds.map_or_else(unknown, millis),
+            millis(cost.elapsed_microseconds),
+            cost.reader_memory_bytes.map_or_else(unknown, megabytes)
         ),
         None => "not measured: telemetry is simulated".to_owned(),
     };
     let tick = history.tick_processor_microseconds;
-    let look = costs.look.as_ref();
-    let look = look.and_then(|look| look.processor_microseconds);
-    let day = (tick + look.unwrap_or_default()) * f64::from(history.ticks) / 1e6;
+    let per_sample = costs.sample.as_ref();
+    let per_sample = per_sample.and_then(|cost| cost.processor_microseconds);
+    let day = (tick + per_sample.unwrap_or_default()) * f64::from(history.ticks) / 1e6;
     let peak = report.peak_memory_bytes;
     let peak = peak.map(|peak| format!(", at most {} of memory", megabytes(peak)));
     format!(

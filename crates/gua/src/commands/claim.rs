@@ -30,7 +30,7 @@ pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode
 /// unknown.
 pub(super) struct Seen {
     sample: Option<Sample>,
-    look: Observed,
+    observed: Observed,
     survey: Survey,
     /// PID namespace of this process.
     namespace: Option<PidNamespace>,
@@ -43,7 +43,7 @@ impl Seen {
         sample: Option<Sample>,
         context: &Context,
     ) -> Result<Self, ClaimError> {
-        let look = match &sample {
+        let observed = match &sample {
             Some(sample) => {
                 let (boot, thresholds) = (claims.kernel.boot, context.settings().thresholds());
                 Observed::new(sample, boot, &thresholds, Choice::default())
@@ -51,10 +51,10 @@ impl Seen {
             None => Observed::blind(claims.kernel.now()),
         };
         Ok(Self {
-            survey: claims.dir.survey(&look, &claims.kernel)?,
+            survey: claims.dir.survey(&observed, &claims.kernel)?,
             namespace: claims.kernel.namespace(),
             sample,
-            look,
+            observed,
         })
     }
 
@@ -67,7 +67,7 @@ impl Seen {
     /// Whether the claim's process, or one that it started, uses the GPU. `None` if that is unknown: without a driver,
     /// on a GPU whose processes it does not list, and for a process in another PID namespace.
     fn is_in_use(&self, live: &LiveClaim, gpu: &LeasedGpu) -> Option<bool> {
-        let is_known = self.sample.is_some() && !self.look.unread.contains(&gpu.gpu);
+        let is_known = self.sample.is_some() && !self.observed.unread.contains(&gpu.gpu);
         let is_here = live.claim.namespace.is_none() || live.claim.namespace == self.namespace;
         match gpu.by {
             ClaimedBy::Use => Some(true),
@@ -136,7 +136,7 @@ fn release_own(claims: &Claims, context: &Context) -> anyhow::Result<ExitCode> {
 /// The claims as a document.
 pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> ClaimsDocument {
     let survey = &seen.survey;
-    let now = seen.look.at.wall;
+    let now = seen.observed.at.wall;
     let mut entry = |live: &LiveClaim| {
         let gpus = live.gpus.iter().map(|gpu| ClaimedGpu {
             uuid: gpu.gpu.to_string(),
@@ -155,7 +155,7 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
         pid: waiter.process.pid.0,
         comm: names.comm(&waiter.process),
         wanted: waiter.wanted,
-        waited_seconds: waited(waiter, &seen.look).as_secs(),
+        waited_seconds: waited(waiter, &seen.observed).as_secs(),
     };
     ClaimsDocument {
         schema: CLAIMS,
@@ -168,13 +168,13 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
     }
 }
 
-fn waited(waiter: &Waiter, look: &Observed) -> std::time::Duration {
-    look.at.since_boot.saturating_sub(waiter.arrived)
+fn waited(waiter: &Waiter, observed: &Observed) -> std::time::Duration {
+    observed.at.since_boot.saturating_sub(waiter.arrived)
 }
 
 /// The claims and the queue as tables.
 fn text(seen: &Seen, names: &mut Names) -> String {
-    let now = seen.look.at.wall;
+    let now = seen.observed.at.wall;
     let titles = ["gpu", "claim", "for", "since", "until", "on the GPU"];
     let mut claims = Table::new(titles.map(|title| (title, title)));
     for live in &seen.survey.claims {
@@ -207,7 +207,7 @@ fn text(seen: &Seen, names: &mut Names) -> String {
             format!("{place}"),
             counted(waiter.wanted as u64, "GPU"),
             names.user_and_process(waiter.owner, &waiter.process),
-            short_age(waited(waiter, &seen.look)),
+            short_age(waited(waiter, &seen.observed)),
         ];
         queue.rows.push(cells.map(Cell::Text).into());
     }

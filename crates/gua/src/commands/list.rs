@@ -151,11 +151,11 @@ fn watch(args: &ListArgs, context: &Context, interval: Duration) -> anyhow::Resu
 }
 
 fn over(unanswered: u64) -> String {
-    let looks = match unanswered {
-        1 => "one look".to_owned(),
-        many => format!("{many} looks"),
+    let samples = match unanswered {
+        1 => "one failed sample".to_owned(),
+        many => format!("{many} failed samples"),
     };
-    format!("gua list: the driver answers again, after {looks} without an answer\n")
+    format!("gua list: the driver answers again after {samples}\n")
 }
 
 /// Redraws the page over the previous one without flicker. Lines that do not fit the terminal would scroll the page, so

@@ -150,7 +150,7 @@ fn once(
     app.take_sample(sample);
     app.take_since(&since.unwrap_or_default());
     if let Some(mut host) = host {
-        app.take_surroundings(host.look(&app.newest_processes()));
+        app.take_surroundings(host.read(&app.newest_processes()));
     }
     let now = clock::now();
     let columns = output::columns().and_then(|columns| u16::try_from(columns).ok());
@@ -220,11 +220,11 @@ impl Record {
     }
 }
 
-/// Reads the host. CPU use is the difference to the last look, so the first look has none.
+/// Reads the host. CPU use is the difference to the last sample, so the first one has none.
 #[derive(Debug)]
 struct HostWatch {
     root: HostRoot,
-    /// Time of the last look on the monotonic clock, and the CPU time of each process then.
+    /// Time of the last sample on the monotonic clock, and the CPU time of each process then.
     before: Option<(Duration, HashMap<ProcessKey, Duration>)>,
     cpu_before: Option<ProcessorTime>,
 }
@@ -238,8 +238,8 @@ impl HostWatch {
         }
     }
 
-    /// Looks up the host and these processes.
-    pub(super) fn look(&mut self, processes: &[ProcessKey]) -> Surroundings {
+    /// Samples the host and these processes.
+    pub(super) fn read(&mut self, processes: &[ProcessKey]) -> Surroundings {
         let now = clock::monotonic();
         let root = ProcRoot::default();
         let mut spent = HashMap::new();
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_use_is_the_time_between_two_looks() {
+    fn cpu_use_is_the_time_between_two_samples() {
         let second = Duration::from_secs(1);
         assert_eq!(percent(second / 2, second), Some(50));
         assert_eq!(percent(second * 7, second), Some(700));
@@ -314,11 +314,11 @@ mod tests {
         let mut table = ProcessTable::default();
         let own = table.resolve(Pid(std::process::id())).unwrap().key;
         let mut watch = HostWatch::new();
-        let first = watch.look(&[own]);
+        let first = watch.read(&[own]);
         assert_eq!(first.processes[&own].cpu_percent, None);
         assert!(first.host.memory.is_some_and(|(used, total)| used < total));
         assert!(first.processes[&own].memory > Bytes(100_000));
-        let later = watch.look(&[own]);
+        let later = watch.read(&[own]);
         assert!(later.processes[&own].cpu_percent.is_some());
     }
 }

@@ -13,13 +13,13 @@ const DAY: i64 = 1_793_404_800;
 /// One CSV day: ada holds the first GPU for an hour and is busy for the first half; then no process.
 fn a_day() -> String {
     let mut text = HEADER.to_owned();
-    for look in 0..12 {
-        let at = DAY + look * 300;
-        let usage = if look < 6 { 90 } else { 0 };
+    for row in 0..12 {
+        let at = DAY + row * 300;
+        let usage = if row < 6 { 90 } else { 0 };
         text.push_str(&format!("{at},ada,4711,0,{usage}\n"));
     }
-    for look in 12..24 {
-        text.push_str(&format!("{},-,-,-,0\n", DAY + look * 300));
+    for row in 12..24 {
+        text.push_str(&format!("{},-,-,-,0\n", DAY + row * 300));
     }
     text
 }

@@ -310,7 +310,7 @@ fn a_check_that_cannot_judge_does_not_report_success() {
     let host = host("");
     // gpu_stats CSV files record neither energy nor how a GPU was shared.
     let hour_ago = clock::now().as_second() - 3600;
-    let rows = (0..6).map(|look| format!("{},ada,7,0,90\n", hour_ago + look * 300));
+    let rows = (0..6).map(|row| format!("{},ada,7,0,90\n", hour_ago + row * 300));
     let text = format!("timestamp,user,pid,gpu,usage\n{}", rows.collect::<String>());
     host.write("days/20261031_gpu_stats.csv", &text);
     host.fine("import --gpu-stats days");
@@ -391,7 +391,7 @@ fn a_limit_that_cannot_be_judged_is_reported_when_a_gpu_is_requested() {
     let host = host("[[card]]\nuuid = \"GPU-0\"\n");
     let user = own_name();
     let hour_ago = clock::now().as_second() - 3600;
-    let rows = (0..6).map(|look| format!("{},{user},7,0,90\n", hour_ago + look * 300));
+    let rows = (0..6).map(|row| format!("{},{user},7,0,90\n", hour_ago + row * 300));
     let text = format!("timestamp,user,pid,gpu,usage\n{}", rows.collect::<String>());
     host.write("days/20261031_gpu_stats.csv", &text);
     host.fine("import --gpu-stats days");

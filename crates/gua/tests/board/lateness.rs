@@ -66,10 +66,10 @@ impl Timed {
         let printed = self.printed.join().unwrap();
         let output = self.host.read("said");
         assert!(!output.contains("not stored"), "{}: {output}", self.what);
-        let looks = self.host.ticks(".gua/gua.db");
-        assert_eq!(looks.len(), printed.len(), "{}: {output}", self.what);
-        let looks = looks.iter().map(|tick| tick.sample.at);
-        let pairs = looks
+        let ticks = self.host.ticks(".gua/gua.db");
+        assert_eq!(ticks.len(), printed.len(), "{}: {output}", self.what);
+        let ticks = ticks.iter().map(|tick| tick.sample.at);
+        let pairs = ticks
             .zip(&printed[1..])
             .filter(|(at, _)| period.contains(at));
         pairs

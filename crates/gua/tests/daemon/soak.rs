@@ -29,13 +29,13 @@ fn length() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Lets time pass on the monotonic clock and calls `look` meanwhile.
-fn pass(time: Duration, mut look: impl FnMut()) {
+/// Lets time pass on the monotonic clock and calls `check` meanwhile.
+fn pass(time: Duration, mut check: impl FnMut()) {
     let end = clock::monotonic() + time;
     while clock::monotonic() < end {
         let left = end.saturating_sub(clock::monotonic());
         std::thread::park_timeout(left.min(Duration::from_secs(1)));
-        look();
+        check();
     }
 }
 

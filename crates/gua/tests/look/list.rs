@@ -203,11 +203,11 @@ fn a_fault_while_watching_is_reported_when_it_starts_and_when_it_ends() {
     host.play(TWO_GPUS);
     // The next message must be that the fault is over, although several reads have failed by then.
     let over = output.next().unwrap().unwrap();
-    let looks = over
-        .strip_prefix("gua list: the driver answers again, after ")
-        .and_then(|rest| rest.strip_suffix(" looks without an answer"))
+    let failed = over
+        .strip_prefix("gua list: the driver answers again after ")
+        .and_then(|rest| rest.strip_suffix(" failed samples"))
         .and_then(|number| number.parse::<u32>().ok());
-    assert!(looks.is_some_and(|looks| looks > 1), "{over}");
+    assert!(failed.is_some_and(|samples| samples > 1), "{over}");
     pages.next().unwrap().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -300,9 +300,9 @@ fn a_job_stopped_and_continued_alone_continues_with_gua() {
     kill_process(number, Signal::STOP).unwrap();
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     wait_until("the halt", || stat().contains(") T "));
-    let looks = || host.read("out/cpu_metrics.csv").lines().count();
-    let before = looks();
-    wait_until("further looks", || looks() > before + 3);
+    let samples = || host.read("out/cpu_metrics.csv").lines().count();
+    let before = samples();
+    wait_until("further samples", || samples() > before + 3);
     kill_process(number, Signal::CONT).unwrap();
     fs::write(host.path("stop"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(8));

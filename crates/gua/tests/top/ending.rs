@@ -175,7 +175,7 @@ fn a_panic_in_a_thread_ends_it_and_is_printed_on_the_main_screen() {
         "{screen}"
     );
     assert!(
-        screen.contains("the third look is one too many"),
+        screen.contains("the third sample is one too many"),
         "{screen}"
     );
     assert!(!screen.contains("q quit"), "{screen}");

@@ -240,7 +240,7 @@ fn a_session_ends_where_its_last_row_does() {
 }
 
 #[test]
-fn after_the_last_row_nobody_looked() {
+fn time_after_the_interval_of_the_last_row_is_a_gap() {
     let at = |second| Timestamp::from_second(second).unwrap();
     for (end, gap) in [(90, 0), (91, 1), (104, 14), (120, 30)] {
         let interval = Micros::from_secs(30);

@@ -122,10 +122,10 @@ impl Requester<'_> {
             }
             self.check_wanted()?;
             let (dir, kernel) = (&self.claims.dir, &self.claims.kernel);
-            let answer = dir.take(&self.request, &self.look(&found), kernel);
+            let answer = dir.take(&self.request, &self.observed(&found), kernel);
             let offer = match answer.map_err(|error| self.claims.explained(&error))? {
                 Answer::Offered(offer) => Some(offer),
-                Answer::LookAgain => None,
+                Answer::StaleSample => None,
                 Answer::Short(short) => {
                     found.refuse(&short);
                     found.print(false, None)?;
@@ -161,14 +161,14 @@ impl Requester<'_> {
             if self.is_impossible(&mut found)? {
                 return Ok(Acquired::Refused(Exit::Nothing.into()));
             }
-            let look = self.look(&found);
+            let observed = self.observed(&found);
             self.check_wanted()?;
             let joined = match ticket.take() {
                 Some(ticket) => Ok(ticket),
-                None => dir.join(&self.request, &look, kernel),
+                None => dir.join(&self.request, &observed, kernel),
             };
             let answer = joined.and_then(|joined| {
-                dir.advance(ticket.insert(joined), &self.request, &look, kernel)
+                dir.advance(ticket.insert(joined), &self.request, &observed, kernel)
             });
             if answer.is_ok() {
                 waiting.line.trouble_is_over();
@@ -185,7 +185,7 @@ impl Requester<'_> {
                     None
                 }
                 Ok(Answer::Short(short)) => Some(short),
-                Ok(Answer::LookAgain) => None,
+                Ok(Answer::StaleSample) => None,
                 Ok(Answer::Offered(offer)) => match context::sample(reader) {
                     Ok(next) => {
                         let Some(grant) = self.confirm(offer, &next) else {
@@ -259,15 +259,15 @@ impl Requester<'_> {
     }
 
     /// The facts of a sample by which claims are judged.
-    fn look(&self, found: &Found<'_>) -> Observed {
+    fn observed(&self, found: &Found<'_>) -> Observed {
         let (boot, thresholds) = (self.claims.kernel.boot, &found.criteria.thresholds);
         Observed::new(found.sample, boot, thresholds, found.choice())
     }
 
     /// Confirms the offer if the GPUs are free at a sample taken after it.
     fn confirm(&self, offer: Offer, sample: &Sample) -> Option<Grant> {
-        let look = self.look(&Found::new(self.query, sample));
-        offer.confirm(&self.claims.dir, &look, &self.claims.kernel)
+        let observed = self.observed(&Found::new(self.query, sample));
+        offer.confirm(&self.claims.dir, &observed, &self.claims.kernel)
     }
 
     /// Fails if the caller, or the process that the claim is for, has ended.

@@ -21,7 +21,7 @@ use super::events::{self, Event};
 use super::{HostWatch, Record, Samples, signal};
 
 /// Maximum wait for the first sample before the screen is set up: most drivers answer or fail immediately.
-const FIRST_LOOK: Duration = Duration::from_millis(700);
+const MAX_FIRST_WAIT: Duration = Duration::from_millis(700);
 
 const NO_THREAD: &str = "cannot start a thread";
 
@@ -42,7 +42,7 @@ pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> any
     };
     // A missing driver ends the session before anything is drawn.
     let mut early = Vec::new();
-    let until = clock::monotonic() + FIRST_LOOK;
+    let until = clock::monotonic() + MAX_FIRST_WAIT;
     while !session.has_answered {
         let left = until.saturating_sub(clock::monotonic());
         match events.recv_timeout(left) {
@@ -155,7 +155,7 @@ impl Session {
                     self.app.take_sample(sample);
                     if let Some(host) = &mut self.host {
                         let processes = self.app.newest_processes();
-                        self.app.take_surroundings(host.look(&processes));
+                        self.app.take_surroundings(host.read(&processes));
                     }
                     self.look_up();
                 }
