@@ -1,4 +1,5 @@
-//! Who calls, and whether the route allows it. Runs before every handler, with the access that the route's row names.
+//! Identifies the caller and checks whether the route allows the request. Runs before every handler, with the access
+//! that the route's row names.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::request::{ClientAddress, Peer};
 /// Name of the session cookie.
 pub const COOKIE: &str = "gua_session";
 
-/// What a route demands of its caller.
+/// Requirement of a route on its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
@@ -69,7 +70,7 @@ impl AccountCaller {
     }
 }
 
-/// How an account is authenticated.
+/// Method by which an account was authenticated.
 #[derive(Clone, Debug)]
 pub enum Via {
     /// Every caller of `gua serve`.

@@ -1,4 +1,4 @@
-//! Where work can run now: the GPUs of all hosts of a workspace, filtered, grouped and paged.
+//! Availability: the GPUs of all hosts of a workspace on which work can run now, filtered, grouped and paged.
 //!
 //! The agent decided whether a GPU is free. The only decisions here are that a host which stopped reporting has no free
 //! GPUs, because nobody knows what its GPUs do now, and that nobody may use a host under maintenance.
@@ -211,7 +211,7 @@ pub struct IdleGpu {
     pub since: Option<Since>,
 }
 
-/// What a wall screen shows: few numbers that can be read across a room, and no names of people.
+/// Content of a wall screen: few numbers that can be read across a room, and no names of people.
 #[derive(Clone, Debug)]
 pub struct Wall {
     pub counts: Counts,

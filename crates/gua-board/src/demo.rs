@@ -157,7 +157,7 @@ fn last_day(host: u32, now: Timestamp) -> Vec<(GpuUuid, Day)> {
     days.into_iter().collect()
 }
 
-/// What a GPU does during one job.
+/// Use of a GPU during one job.
 #[derive(Clone, Copy)]
 enum Job {
     Training,

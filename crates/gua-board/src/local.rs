@@ -32,7 +32,7 @@ use crate::set_up::{KeyRequest, SetUp, SetUpError};
 /// Name of the only account.
 const ACCOUNT: &str = "local";
 
-/// What the server asks of the host that it runs on. Calls block.
+/// Facts about the host that the server runs on. Calls block.
 pub trait LocalHost: Send + Sync {
     /// The live state of the host now.
     fn live(&self) -> LiveReport;
@@ -91,7 +91,7 @@ impl From<LocalError> for Problem {
     }
 }
 
-/// Who may call.
+/// Callers that are allowed.
 #[derive(Clone, Debug)]
 pub enum Gate {
     /// Programs and browsers on this host. A name that an attacker lets resolve to this host is refused.

@@ -70,7 +70,7 @@ const OPERATIONS: &[Operation] = operations! {
     PUT "/hosts/{host}/groups" "Set the groups of members who may use a host", body SetGroups => 204;
     PUT "/hosts/{host}/maintenance" "Start the maintenance of a host", body SetMaintenance => 204;
     DELETE "/hosts/{host}/maintenance" "End the maintenance of a host" => 204;
-    GET "/availability" "GPUs by what they mean for a person who looks for one" query Demand => 200 Availability;
+    GET "/availability" "GPUs by availability group" query Demand => 200 Availability;
     GET "/live" "State of the hosts that changed after a revision" query Since => 200 LiveDocument;
     GET "/enrolment-keys" "Enrolment keys" => 200 List<EnrolmentKey>;
     POST "/enrolment-keys" "Add an enrolment key", body AddKey => 201 WithSecret<EnrolmentKey>;
@@ -108,7 +108,8 @@ fn build() -> Value {
     let at = |settings: &mut SchemaSettings| {
         settings.definitions_path = "/components/schemas".into();
     };
-    // What the board reads and what it writes are described apart: a default is optional to read, and always written.
+    // Requests and responses have separate schemas: a field with a default is optional in a request, and always in a
+    // response.
     let mut written = SchemaSettings::draft2020_12()
         .with(at)
         .for_serialize()

@@ -1,4 +1,4 @@
-//! What every request gets: an id, the address of its client, safe response headers, a log record and a counter.
+//! Layer around every request: an id, the address of its client, safe response headers, a log record and a counter.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub struct Route {
     handler: Kind,
 }
 
-/// How a route answers.
+/// Kind of a route's handler.
 enum Kind {
     /// A function that runs on a thread for blocking work.
     Blocking(Handler),

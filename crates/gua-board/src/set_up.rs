@@ -1,5 +1,5 @@
-//! What a command on the board's host adds to its data, also while the server runs: accounts, keys, tokens and the link
-//! for the first account.
+//! Additions to a board's data by a command on its host, also while the server runs: accounts, keys, tokens and the
+//! link for the first account.
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{

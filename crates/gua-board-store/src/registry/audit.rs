@@ -119,7 +119,7 @@ impl fmt::Display for Actor {
 }
 
 words! {
-    /// What happened, in the audit log.
+    /// Kind of an event in the audit log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Action {

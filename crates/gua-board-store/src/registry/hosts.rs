@@ -83,7 +83,7 @@ pub trait Hosts {
         maintenance: Option<&Maintenance>,
     ) -> Result<()>;
 
-    /// Revokes the token of a host and removes it from listings. What it reported stays in the ledger.
+    /// Revokes the token of a host and removes it from listings. Its reports stay in the ledger.
     fn revoke_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()>;
 }
 

@@ -32,7 +32,7 @@ pub trait Tokens {
 }
 
 words! {
-    /// What an API token may do, from least to most. It never exceeds the role of its account.
+    /// Rights of an API token, from least to most. It never exceeds the role of its account.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Scope {

@@ -53,12 +53,12 @@ pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert
     }))
 }
 
-/// A message of an alert, and what became of it.
+/// A message of an alert, and its delivery.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AlertEntry {
     pub(crate) id: String,
-    /// When it was delivered or given up; for a waiting message, when the condition was found.
+    /// Time at which it was delivered or given up; for a waiting message, the time at which the condition was found.
     pub(crate) at: Timestamp,
     /// Name of the alert in the configuration of the board.
     pub(crate) alert: String,

@@ -25,7 +25,7 @@ pub(crate) struct SettingsDocument {
     pub(crate) board: BoardFacts,
 }
 
-/// What the command line of the board sets.
+/// Settings from the board's command line.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BoardFacts {

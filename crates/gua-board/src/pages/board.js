@@ -48,7 +48,7 @@
   let source = null;
   let isLoading = false;
 
-  // Replaces the live parts that changed, and nothing that somebody types or selects in.
+  // Replaces the live parts that changed, except those in which the user types or selects.
   const refresh = async () => {
     const selection = getSelection();
     if (isLoading || (selection && !selection.isCollapsed)) return;

@@ -25,7 +25,7 @@ use crate::live::{DAY_SLOTS, holders};
 const WIDTH: usize = 105;
 const HEIGHT: usize = 20;
 
-/// What a table of GPUs needs besides its rows.
+/// Context of a table of GPUs, besides its rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a> {
     pub(super) view: &'a View,
@@ -200,7 +200,7 @@ pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
     format!("{host}/gpus/{}", encode(row.gpu.uuid.as_str()))
 }
 
-/// How long the state has lasted, and whether its start was seen.
+/// Duration of the current state, and whether its start was seen.
 pub(super) fn since(view: &View, row: &Row, now: Timestamp) -> Markup {
     let Some(since) = row.since else {
         return html! {};

@@ -19,7 +19,7 @@ const LANGUAGE_COOKIE: &str = "gua_language";
 /// Lifetime of that cookie: a year.
 const LANGUAGE_SECONDS: u32 = 31_536_000;
 
-/// How a page is asked for.
+/// Language and address of a requested page.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) language: Language,
@@ -225,7 +225,7 @@ impl View {
     }
 }
 
-/// What surrounds the content of a page.
+/// Frame around the content of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) title: &'a str,
@@ -377,7 +377,8 @@ impl Next {
     }
 }
 
-/// Turns a failed request into a page. Who is not logged in gets the log-in form, at the same URL and with the same status.
+/// Turns a failed request into a page. A caller who is not logged in gets the log-in form, at the same URL and with the
+/// same status.
 pub(crate) fn problem(view: &View, status: StatusCode, detail: &str) -> Response {
     let is_wrong = detail == text::WRONG_PASSWORD.of(Language::English);
     if status == StatusCode::UNAUTHORIZED {

@@ -213,7 +213,7 @@ fn action(path: &str, replaced: Option<&str>, name: &str, label: &str) -> Markup
     }
 }
 
-/// What is wrong with the reports of a host. A silent agent is stale for longer.
+/// Warning about late reports of a host; `None` if they are on time. A silent agent is stale for longer.
 pub(super) fn lateness(host: &HostDocument) -> Option<text::Text> {
     match host {
         HostDocument {

@@ -318,7 +318,7 @@ async fn a_host_that_names_ever_new_gpus_is_forgotten_and_reported_within_limits
         stage.push_for(&json!(gpus), 30, 1).await;
         assert_eq!(stage.find(&health).len(), 128, "round {round}");
     }
-    // Those of earlier rounds are forgotten.
+    // GPUs of earlier rounds are no longer reported.
     stage.push_for(&json!([held("GPU-a")]), 30, 1).await;
     let found = stage.summaries(&health);
     assert_eq!(found.len(), 128);
