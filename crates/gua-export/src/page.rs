@@ -20,7 +20,7 @@ const MAX_CELLS: usize = 3_000_000;
 pub struct PageQuestion {
     /// The rows of the whole export; its format does not matter.
     pub ask: Ask,
-    /// Where the page begins; `None` for the first one.
+    /// Start of the page; `None` for the first one.
     pub from: Option<Place>,
 }
 
@@ -47,7 +47,7 @@ pub struct Page {
     exported: Exported,
     /// Completed fraction of the window.
     share: f64,
-    /// Where the next page begins; `None` for the last one.
+    /// Start of the next page; `None` for the last one.
     pub next: Option<Place>,
 }
 

@@ -26,7 +26,7 @@ const READERS: usize = 2;
 /// Receives the rows of an export, batch by batch and with their day, until it fails.
 pub type EachBatch<'a> = dyn FnMut(Date, Batch) -> Result<(), ExportError> + 'a;
 
-/// Where the rows of an export come from: records ([`RecordRows`]), or another process that reads them page by page.
+/// Source of the rows of an export: records ([`RecordRows`]), or another process that reads them page by page.
 pub trait Rows: Send {
     /// Passes the rows to `each`. `progress` is called with the completed fraction of the window.
     fn batches(

@@ -124,7 +124,8 @@ fn a_file_in_place_is_created_and_never_truncated() {
     .unwrap();
 }
 
-/// What another user can plant under the name of a file that gua writes. Needs root, who alone can give files away.
+/// Files that another user can plant under the name of a file that gua writes. Needs root, because only root can give
+/// files away.
 #[test]
 fn a_planted_file_link_or_pipe_of_another_user_is_refused() {
     if !geteuid().is_root() {

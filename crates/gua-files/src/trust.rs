@@ -29,7 +29,7 @@ pub struct Untrusted {
 }
 
 impl Untrusted {
-    /// What the user can do.
+    /// Advice for the user.
     pub const HINT: &str = "make it belong to root and writable by root alone, or run without the other user's environment (`sudo -H`, not `sudo -E`)";
 }
 

@@ -165,7 +165,7 @@ pub enum Target {
     Write,
 }
 
-/// How mail is sent.
+/// Mail server and addresses of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Email {
     /// Name and port of the server.
@@ -291,7 +291,7 @@ pub const NEAR_PERCENT: u32 = 80;
 /// Default cool-down, and the least one of nudges: a person is nudged at most once a day.
 pub const COOL_DOWN: Duration = Duration::from_secs(24 * 3600);
 
-/// When the last message about each subject was queued, by [`Alert::key`].
+/// Time at which the last message about each subject was queued, by [`Alert::key`].
 pub type LastSent = BTreeMap<String, Timestamp>;
 
 /// Title and text of a message.

@@ -15,7 +15,7 @@ use crate::sample::Gpu;
 use crate::unit::{Micros, Millijoules};
 
 crate::words! {
-    /// How an amount of energy was obtained.
+    /// Source of an amount of energy.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum EnergySource {
         /// The driver's energy counter.

@@ -37,10 +37,11 @@ pub fn idle_since(held: Option<Since>, last_use: Option<Since>) -> Option<Since>
     }
 }
 
-/// How long something has been idle.
+/// Idle time of a GPU or of one of its holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
-    /// When it was last active, or when the hold began. A bound means that it may have been idle for longer.
+    /// Time of the last activity, or else the beginning of the hold. A bound means that it may have been idle for
+    /// longer.
     pub since: Since,
     /// Part of the time since then in which the GPU was not observed.
     pub unobserved: Micros,
@@ -97,14 +98,14 @@ impl Idle {
 /// An idle GPU and its holders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleGpu {
-    /// That of the holder that has been idle for the longest time.
+    /// Idle time of the holder that has been idle longest.
     pub longest: Idle,
     /// Holders with a recorded session, the longest idle first.
     pub holders: Vec<(ProcessKey, Idle)>,
 }
 
 impl IdleGpu {
-    /// How long one of its holders has been idle. For a holder without a recorded session, that of the GPU.
+    /// Returns the idle time of one of its holders; for a holder without a recorded session, the idle time of the GPU.
     #[must_use]
     pub fn of(&self, process: Option<ProcessKey>) -> Idle {
         let holders = self.holders.iter();

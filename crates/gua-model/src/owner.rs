@@ -72,7 +72,7 @@ crate::words! {
     }
 }
 
-/// Who is responsible for a process, and the rule by which that was found.
+/// Owner of a process, and the rule by which it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     pub who: OwnerKey,

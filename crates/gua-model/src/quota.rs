@@ -108,7 +108,7 @@ impl Term {
 /// A problem of a configured limit, for the person who set it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitNote {
-    /// Where the limit is configured.
+    /// Place at which the limit is configured.
     pub source: String,
     pub problem: LimitProblem,
 }

@@ -182,7 +182,7 @@ pub struct HeatCell {
     pub imported: Micros,
 }
 
-/// How much of a window was observed.
+/// Coverage of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Covered {
     pub capacity: Micros,
@@ -206,7 +206,7 @@ pub struct GapRow {
     pub gpus: usize,
     /// GPU time.
     pub micros: Micros,
-    /// What the collector said about it.
+    /// Reason that the collector recorded.
     pub detail: Option<String>,
     /// Whether it is what ticks that came a little late left between them.
     pub late: bool,
@@ -450,7 +450,7 @@ impl Report {
         gpus.collect::<BTreeSet<_>>().len()
     }
 
-    /// When the history began, if that is after the beginning of the window.
+    /// Returns the beginning of the history if it is after the beginning of the window.
     #[must_use]
     pub fn began_late(&self) -> Option<Timestamp> {
         let began = self.known.from();

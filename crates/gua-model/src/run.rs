@@ -72,7 +72,7 @@ impl Sum for RolledUp {
 }
 
 crate::words! {
-    /// What is known about the process that watches a run without a recorded end.
+    /// State of the process that watches a run without a recorded end.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum WatcherState {
         Running = "running",

@@ -87,7 +87,7 @@ crate::words! {
     }
 }
 
-/// What a report needs to know of a session that it counts and does not list.
+/// The part of a session that a report needs to count it without listing it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOutline<'a> {
     pub gpu: &'a GpuUuid,

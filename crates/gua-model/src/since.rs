@@ -23,7 +23,7 @@ pub struct Since {
     pub start: Start,
 }
 
-/// What is known about the beginning of the run.
+/// Certainty of the beginning of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Start {
     /// Another state was observed right before it.

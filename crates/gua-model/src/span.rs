@@ -65,7 +65,7 @@ pub struct Holder {
     pub sm_util: Reading<Option<Percent>>,
 }
 
-/// What a period has of one share of a span.
+/// Part of one share of a span that lies in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharePart<'a> {
     pub verdict: &'a Verdict,
@@ -74,7 +74,7 @@ pub struct SharePart<'a> {
     pub energy: Option<Millijoules>,
 }
 
-/// What a period has of one owner's hold on a GPU.
+/// Part of one owner's hold on a GPU that lies in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPart {
     pub owner: OwnerKey,
@@ -209,8 +209,8 @@ impl Span {
         }
     }
 
-    /// What `amount` has of the share at `index`. There are at most two shares, so the parts never fall as the amount
-    /// grows: the first is rounded down, and the last is the rest.
+    /// Part of `amount` that belongs to the share at `index`. There are at most two shares, so the parts never fall as
+    /// the amount grows: the first is rounded down, and the last is the rest.
     fn part(&self, index: usize, amount: u64) -> u64 {
         self.below(index + 1, amount) - self.below(index, amount)
     }
@@ -224,8 +224,8 @@ impl Span {
         self.parts(amount, |state| state != State::Unobserved)
     }
 
-    /// What `amount` has of the observed time in which the GPU was not free: nobody is charged for a GPU that others may
-    /// take.
+    /// Part of `amount` that belongs to observed time in which the GPU was not free: nobody is charged for a GPU that
+    /// others may take.
     fn in_use(&self, amount: u64) -> u64 {
         self.parts(amount, |state| {
             !matches!(state, State::Unobserved | State::TrulyIdle)
@@ -246,7 +246,7 @@ impl Span {
     }
 }
 
-/// Where a period begins and ends, in microseconds from the start of a span.
+/// Start and end of a period, in microseconds from the start of a span.
 #[derive(Clone, Copy)]
 struct Ends {
     start: u64,
@@ -263,7 +263,7 @@ impl Ends {
     }
 }
 
-/// What the one at `place` has of `amount`, shared equally by `number`.
+/// Part `place` of `amount` divided equally among `number`.
 fn equal_part(amount: u64, place: u64, number: u64) -> u64 {
     amount / number + u64::from(amount % number >= number - place)
 }

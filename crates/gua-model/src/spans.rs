@@ -280,7 +280,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// What the next tick saw of the GPU, if the two are consecutive.
+    /// State of the GPU at the next tick, and the time until then, if the two ticks are consecutive.
     fn consecutive(&self, uuid: &GpuUuid) -> Option<(&'a Gpu, Duration)> {
         let is_it = |gpu: &&Gpu| gpu.uuid == *uuid;
         let later = self.tick.sample.gpus.iter().find(is_it)?;

@@ -36,13 +36,13 @@ pub struct Statement {
     pub period: Period,
     pub is_over: bool,
     pub made: Timestamp,
-    /// When the history began, if that is after the beginning of the month.
+    /// Beginning of the history, if it is after the beginning of the month.
     #[serde(default)]
     pub began: Option<Timestamp>,
     pub host: Option<Host>,
     pub gpus: usize,
     pub balance: Balance,
-    /// What all GPUs drew; `None` where nobody counted.
+    /// Energy of the GPUs; `None` if none was measured.
     pub energy: Option<Millijoules>,
     /// Time in which a GPU without utilisation readings was held.
     pub unjudged: Micros,
@@ -50,7 +50,7 @@ pub struct Statement {
     pub notes: Vec<Note>,
 }
 
-/// What one person had.
+/// Account of one person for the month.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Account {
     pub name: String,
@@ -72,10 +72,10 @@ pub struct Day {
     pub sums: Option<OwnerTotal>,
 }
 
-/// How the time of all GPUs is divided: whatever is in it adds up to the capacity, to the microsecond.
+/// Division of the time of all GPUs. Its parts add up to the capacity, to the microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
-    /// What people are charged, those together whom the host can name.
+    /// Time that is charged to people, as far as the host can name them.
     pub people: Micros,
     /// Time of owners whom nobody can name, and of GPUs that were busy without a holder.
     pub unowned: Micros,
@@ -154,8 +154,8 @@ impl Account {
     }
 }
 
-/// How long a session was observed in the month. Of old rows, which have no holes of more than minutes, from the first to
-/// the end of the last.
+/// Observed time of a session in the month. For imported rows, which have no holes of more than minutes, the time from
+/// the first row to the end of the last.
 #[must_use]
 pub fn session_time(hold: &Hold) -> Micros {
     hold.observed_within.unwrap_or_else(|| hold.period.micros())

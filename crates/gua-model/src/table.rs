@@ -25,7 +25,7 @@ pub struct Column<R: ?Sized> {
     pub cell: fn(&R) -> Cell,
 }
 
-/// How a column behaves on a screen.
+/// Layout of a column on a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub align: Align,
@@ -130,7 +130,8 @@ pub enum Cell {
     Money(f64),
     /// Any other measure; its unit is in the title.
     Number(f64),
-    /// Difference between two measures of this kind, shown with its sign. That of two shares is in percentage points.
+    /// Difference between two measures of this kind, shown with its sign. The difference of two shares is in percentage
+    /// points.
     Change(Box<Cell>),
     /// Not measured.
     Missing,

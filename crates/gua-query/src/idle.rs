@@ -20,7 +20,7 @@ use crate::records::{Origin, QuarterVisitor, Records};
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
-/// How far back the last use is searched, step by step. The last step reaches to the beginning of the records.
+/// Steps by which the search for the last use goes back in time. The last step reaches to the beginning of the records.
 const STEPS: [SignedDuration; 4] = [
     SignedDuration::from_hours(2),
     SignedDuration::from_hours(24),
@@ -117,7 +117,7 @@ fn current_sessions(
     Ok(found)
 }
 
-/// When a holder came: a bound if no tick preceded its first one.
+/// Arrival of a holder: a bound if no tick directly preceded its first one.
 fn arrival(records: &dyn Records, first: Timestamp) -> Result<Since> {
     let before = records.last_tick_before(first)?;
     let was_watched = before.is_some_and(|tick| {
@@ -143,11 +143,11 @@ struct Search<'a> {
     records: &'a dyn Records,
     thresholds: Thresholds,
     at: Timestamp,
-    /// When the oldest current holder of each GPU came; absent for holders without a session.
+    /// Arrival of the oldest current holder of each GPU; absent for holders without a session.
     held: BTreeMap<GpuUuid, Timestamp>,
 }
 
-/// What was found of one GPU.
+/// Results of the search for one GPU.
 #[derive(Clone, Debug, Default)]
 struct Used {
     /// End of its last use.
@@ -245,7 +245,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// When a state that a quarter hour contains ended.
+    /// End of a state that a quarter hour contains.
     fn end_of(&self, gpu: &GpuUuid, quarter: Quarter, roll_up: RollUp) -> Result<Since> {
         let period = quarter.period();
         let mut last = None;

@@ -90,7 +90,7 @@ questions! {
     report: Report(Question) -> Report;
     /// The statement of a month, for one person or for all of them.
     statement: Statement(StatementQuestion) -> MonthAnswer;
-    /// What people used in the term of a limit.
+    /// People's use in the term of a limit.
     usage: Usage(UsageQuestion) -> Usage;
     /// Explains the recorded state of a GPU at a moment of the past.
     explain: Explain(ExplainQuestion) -> Answer;

@@ -16,7 +16,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// What a report is asked for.
+/// Parameters of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     pub window: Period,
@@ -39,7 +39,7 @@ pub struct Question {
     /// Time that an imported tick counts for, instead of the recorded interval.
     pub interval: Option<Duration>,
     pub thresholds: ThresholdOverrides,
-    /// When the question is asked.
+    /// Time at which the question is asked.
     pub now: Timestamp,
 }
 
@@ -58,7 +58,7 @@ pub enum Detail {
     Sums,
 }
 
-/// Where a window ends.
+/// End of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WindowEnd {
     /// At a moment that was named.

@@ -1,12 +1,12 @@
-//! What people used in the term of a limit.
+//! People's use in the term of a limit.
 
 use gua_model::Period;
 use gua_model::quota::Usage;
 use gua_model::report::{Report, unbalanced};
 use jiff::Timestamp;
 
-/// What people used in a term up to a moment, by the report of the term. `only` is the person whose use is known, where
-/// records hide the others'.
+/// Computes people's use in a term up to a moment from the report of the term. `only` is the person whose use is known
+/// if the records hide the others'.
 #[must_use]
 pub fn usage(report: &Report, period: Period, now: Timestamp, only: Option<String>) -> Usage {
     let mut people = report.people.clone();

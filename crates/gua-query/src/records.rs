@@ -19,7 +19,7 @@ use crate::error::RecordsError;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
-/// What one host recorded: ticks, quarter totals, sessions, outages, refusals and watched runs.
+/// Records of one host: ticks, quarter totals, sessions, outages, refusals and watched runs.
 ///
 /// Large results are streamed to a visitor, one element at a time, so that memory stays bounded whatever the window. A
 /// damaged tick is left out: its time is a gap, as if it had not been taken.
@@ -212,8 +212,8 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// What the coverage of a GPU needs. Earlier versions did not record the parents of short-lived instances, whose UUIDs
-    /// show what they are.
+    /// Returns the facts from which the coverage of a GPU is computed. Earlier versions did not record the parents of
+    /// short-lived instances, whose UUIDs show what they are.
     #[must_use]
     pub fn known(&self) -> KnownGpu {
         KnownGpu {
@@ -249,7 +249,7 @@ pub struct WatchedRun {
     pub summary: String,
 }
 
-/// What is known of imported rows as a whole.
+/// Facts about all imported rows together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFacts {
     /// The first row of the host table of gpu-usage-audit.

@@ -75,7 +75,7 @@ fn count(records: &dyn Records, known: &mut Known<'_>) -> Result<Sums> {
     Ok(sums)
 }
 
-/// What the records know, before anything is counted.
+/// Facts read from the records before counting.
 struct Known<'a> {
     question: &'a Question,
     gpus: BTreeMap<GpuUuid, GpuInfo>,

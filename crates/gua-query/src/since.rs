@@ -14,14 +14,14 @@ use crate::records::{Origin, Records};
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
-/// How far back the beginning of a state is searched, step by step: most states are young.
+/// Steps by which the search for the beginning of a state goes back in time: most states are young.
 const STEPS: [SignedDuration; 3] = [
     SignedDuration::from_hours(2),
     SignedDuration::from_hours(24),
     SignedDuration::from_hours(7 * 24),
 ];
 
-/// When each GPU was last seen in use.
+/// Returns the time at which each GPU was last seen in use.
 pub fn last_use(records: &dyn Records, question: &LastUseQuestion) -> Result<LastUse> {
     let LastUseQuestion { from, now, .. } = *question;
     // A tick covers the time after it, so the one before the window matters too.

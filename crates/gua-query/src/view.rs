@@ -32,7 +32,7 @@ use self::visitor::Masked;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
-/// Who asks.
+/// Person who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
     pub uid: Uid,
@@ -40,7 +40,7 @@ pub struct Viewer {
     pub name: Option<String>,
 }
 
-/// How other people appear.
+/// Form in which other people appear.
 pub enum Others {
     /// Each under a pseudonym, which this function makes from the name.
     Pseudonyms(Box<dyn Fn(&str) -> String>),

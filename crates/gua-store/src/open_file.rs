@@ -18,7 +18,7 @@ use crate::files::{numbered, remove, rename_to_free_name, set_aside};
 use crate::kind;
 use crate::store::{OpenMode, Store};
 
-/// What happened to the file of a running writer. The writer now writes to the file at its path.
+/// Change of a running writer's file by someone else. The writer now writes to the file at its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
     /// It was renamed, and is complete under its new name.

@@ -31,7 +31,7 @@ pub struct Finding {
     pub summary: String,
     /// The evidence, one line each.
     pub details: Vec<String>,
-    /// What the reader can do.
+    /// Instruction for the reader: how to answer.
     pub answer: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct IdleHold {
     pub gpu_index: u32,
     /// Memory of all processes of the person, as far as it is known.
     pub memory: Bytes,
-    /// That of the process that has been idle for the longest time.
+    /// Idle time of the holder that has been idle longest.
     pub idle: Idle,
 }
 
@@ -157,7 +157,7 @@ pub fn idle_held(holds: &[IdleHold], longer_than: Duration, now: Timestamp) -> V
     people.into_iter().map(finding).collect()
 }
 
-/// How a holder can answer.
+/// Request to the holder, with the command that answers it.
 const ANSWER: &str = "Please release what you do not need, or answer with: gua keep 2h --why TEXT";
 
 /// Returns the finding about a person who was asked whether they still need their idle GPUs. A question to a person without a
@@ -259,7 +259,7 @@ pub fn faulty_gpu(gpu: &KnownGpu, faults: &[(&str, String)]) -> Option<Finding> 
     })
 }
 
-/// How a GPU was lost.
+/// Way in which a GPU was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The driver lists it and cannot reach it.

@@ -40,7 +40,7 @@ pub struct Month {
     jobs: Vec<Job>,
 }
 
-/// What all GPUs of one model have in common.
+/// Properties of all GPUs of one model.
 struct Model {
     name: &'static str,
     memory: Bytes,

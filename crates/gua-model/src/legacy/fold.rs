@@ -16,7 +16,7 @@ use crate::state::Thresholds;
 use crate::total::{GpuQuarter, QuarterTotal};
 use crate::unit::Micros;
 
-/// What imported rows say of one GPU beyond its states and owners.
+/// Facts from imported rows about one GPU, besides its states and owners.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedPart {
     /// Number of rows, and of rows at or over the threshold, for the heat map: a tick may have several.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerOwners, Identity};
 
-/// How owners are found.
+/// Rules by which owners are found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerPolicy {
     pub containers: ContainerOwners,

@@ -25,7 +25,7 @@ pub(super) struct Charted {
     short: BTreeMap<Place, Hold>,
 }
 
-/// Where a short session is drawn, and how.
+/// Position of a short session in the chart, and whether the GPU was used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     gpu: GpuUuid,

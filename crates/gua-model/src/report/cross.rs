@@ -17,7 +17,7 @@ use crate::period::Period;
 use crate::total::OwnerTotal;
 use crate::unit::Micros;
 
-/// What the columns of time are.
+/// Kind of the columns of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cross {
     /// The 24 hours of the wall clock, over all days.
@@ -61,7 +61,7 @@ pub enum Column {
     Slot(DateTime),
 }
 
-/// What one column of time has.
+/// Values of one column of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CrossRow {
     pub sums: Sums,
@@ -72,7 +72,7 @@ pub struct CrossRow {
     pub people: Vec<OwnerTotal>,
 }
 
-/// What one column of time has of one GPU.
+/// Values of one GPU in one column of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GpuCross {
     pub sums: Sums,

@@ -52,7 +52,7 @@ pub struct ReportFold {
     place: Option<(Quarter, Place)>,
 }
 
-/// Where a quarter hour stands on the wall.
+/// Local time slot, weekday and hour of a quarter hour.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: DateTime,

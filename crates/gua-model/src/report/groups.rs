@@ -32,7 +32,7 @@ crate::words! {
     }
 }
 
-/// What a process runs in.
+/// Kind of workload that a process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkloadKind {
     Job,

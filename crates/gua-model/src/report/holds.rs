@@ -8,14 +8,14 @@ use crate::total::{OwnerTotal, QuarterTotal};
 
 pub use crate::owner::UNKNOWN;
 
-/// What each person had.
+/// Sums per person.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
     people: BTreeMap<String, OwnerTotal>,
 }
 
 impl Holds {
-    /// Adds what each owner of a total had.
+    /// Adds the sums of each owner of a total.
     pub(super) fn add(&mut self, total: &QuarterTotal) {
         for (owner, sums) in &total.owners {
             entry(&mut self.people, &*owner.shown()).merge(sums);

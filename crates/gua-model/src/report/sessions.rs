@@ -8,7 +8,7 @@ use crate::period::Period;
 use crate::state::Thresholds;
 use crate::unit::{Bytes, Centipercent, Micros};
 
-/// How long before the last tick an imported session may end and still count as current. gpu-usage-audit has this slack.
+/// Maximum time between the end of a current imported session and the last tick. gpu-usage-audit has this slack.
 pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
 
 /// Whether a session of imported rows, last seen at `last_row`, counts as current at the last tick of a window.

@@ -8,7 +8,7 @@ use crate::state::{RollUp, State};
 use crate::total::{GpuTotal, OwnerTotal, QuarterTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
-/// What was seen of some GPUs over some time.
+/// Sums of some GPUs over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
     /// By [`State`], in its order.
@@ -30,12 +30,12 @@ pub struct Sums {
     pub imported: Micros,
     /// Readings: ticks, and further imported rows of the same tick.
     pub rows: u64,
-    /// What people had of it.
+    /// Part of it that people held.
     pub held: OwnerTotal,
 }
 
 impl Sums {
-    /// Adds what one quarter hour has of one GPU.
+    /// Adds the total of one GPU in one quarter hour.
     pub fn add(&mut self, total: &QuarterTotal) {
         for ((state, basis), sums) in &total.states {
             self.states[state.place()].merge(sums);
@@ -138,7 +138,7 @@ impl Sums {
         ratio(self.util_sum, u128::from(self.util_known.0) * 100)
     }
 
-    /// What the GPUs drew; `None` where nobody counted.
+    /// Energy of the GPUs; `None` if none was measured.
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
         energy::known(self.energy, self.energy_known)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::NamedGpu;
 
-/// What one GPU did at one moment, and why.
+/// State of one GPU at one moment, and the reason for it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub gpu: NamedGpu,
@@ -43,7 +43,7 @@ pub enum Found {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Seen {
     pub gpu: Gpu,
-    /// When the driver was read.
+    /// Time of the sample.
     pub at: Timestamp,
     pub thresholds: Thresholds,
     /// One state, or an active and a low one with their weights.

@@ -19,7 +19,7 @@ use crate::since::totals;
 
 type Result<T> = std::result::Result<T, QueryError>;
 
-/// How far around a moment the ends of a gap are searched, step by step: most gaps are short.
+/// Steps by which the search for the ends of a gap widens around a moment: most gaps are short.
 const REACH: [SignedDuration; 4] = [
     SignedDuration::from_hours(1),
     SignedDuration::from_hours(24),

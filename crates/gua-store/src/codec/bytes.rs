@@ -114,7 +114,7 @@ pub(crate) fn decode_unchecked(content: &[u8], before: Option<&Frame>) -> Result
     Ok(frame)
 }
 
-/// What precedes the content: which parts follow, and the chain (0 if it is not stored).
+/// Header before the content: flags of the parts that follow, and the chain (0 if it is not stored).
 #[derive(Default)]
 struct Head {
     flags: u8,

@@ -139,7 +139,7 @@ fn sealed(mut out: Vec<u8>, bucket: Bucket) -> Vec<u8> {
     out
 }
 
-/// How the numbers of a body are written.
+/// Format of the numbers of a body.
 struct Form<'a> {
     number: u8,
     bucket: Bucket,

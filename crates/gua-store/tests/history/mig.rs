@@ -108,7 +108,7 @@ fn an_instance_that_lives_between_two_key_ticks_is_no_lost_gpu() {
     assert_eq!(of_instance.sums.energy, Millijoules(4284));
 }
 
-/// What happens before the next ticks.
+/// One step of a test: a change, then ticks.
 #[derive(Clone, Debug)]
 struct Step {
     instances: Vec<(char, u32)>,

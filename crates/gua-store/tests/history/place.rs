@@ -1,4 +1,4 @@
-//! Where a history is stored and who may read it: read-only directories, files of others, copies.
+//! Location and permissions of a history: read-only directories, files of others, copies.
 
 use gua_test::runs_as_root;
 use std::os::unix::fs::PermissionsExt as _;

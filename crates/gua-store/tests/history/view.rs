@@ -1,4 +1,4 @@
-//! What a user sees of other people's records through a view.
+//! Other people's records, as a user sees them through a view.
 
 use std::time::Duration;
 

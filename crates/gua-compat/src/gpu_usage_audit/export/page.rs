@@ -21,7 +21,7 @@ const MAX_ROWS: usize = if cfg!(test) { 100 } else { 100_000 };
 /// Request for a page.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct OldPageQuestion {
-    /// Where the page begins; `None` for the first one.
+    /// Start of the page; `None` for the first one.
     pub from: Option<OldPlace>,
 }
 
@@ -49,7 +49,7 @@ pub struct OldPage {
     pub(super) imported: Vec<OldMoment>,
     pub(super) own: Vec<Tick>,
     pub(super) damaged_ticks: u64,
-    /// Where the next page begins; `None` for the last one.
+    /// Start of the next page; `None` for the last one.
     pub next: Option<OldPlace>,
 }
 

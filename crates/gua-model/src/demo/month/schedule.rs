@@ -1,4 +1,4 @@
-//! Who runs what on which GPU in the simulated month, in minutes since the midnight at which its first day begins.
+//! Processes of the simulated month by GPU and user, in minutes since the midnight at which its first day begins.
 
 use super::noise;
 
@@ -59,7 +59,7 @@ static SERVER: Program = Program {
     ..program(0, "root", "vllm", 73_200)
 };
 
-/// What a process does with its GPU.
+/// Load that a process puts on its GPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// Works all the time, at about this utilisation.
