@@ -40,16 +40,16 @@ use crate::sink::{Sink, SinkError};
 
 /// Maximum number of gaps between two evaluations.
 const MAX_GAPS: usize = 16;
-/// Maximum time to wait for the thread at the end. What it has not delivered by then is in its file.
+/// Maximum time to wait for the thread at the end. Messages that were not delivered by then are in its file.
 const FINAL_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum time of notify-send.
 const DESKTOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the page of a board shows if messages of an alert are not delivered.
+/// Text on a board's page if messages of an alert are not delivered.
 const UNDELIVERED: &str = "messages are not delivered; see the board's log";
 
-/// What the sink leaves for the thread.
+/// Work that the sink hands to the thread.
 #[derive(Debug, Default)]
 struct Slot {
     tick: Option<Tick>,
@@ -170,7 +170,7 @@ impl SenderState {
     }
 }
 
-/// Alerts that a daemon with this history sends. Those of the host belong to the host's service, or to root.
+/// Alerts that a daemon with this history sends. The host's alerts belong to the host's service, or to root.
 fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'a Listed<Alert>> {
     let is_hosts =
         history == loaded.settings.history.service_db.value || rustix::process::geteuid().is_root();

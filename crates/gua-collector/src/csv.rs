@@ -56,7 +56,7 @@ pub struct CsvSink {
     done: Option<i64>,
 }
 
-/// What a [`CsvSink`] writes, where and when.
+/// Files, period and thresholds of a [`CsvSink`].
 #[derive(Clone, Debug)]
 pub struct CsvOptions {
     pub files: DayFiles,

@@ -39,11 +39,11 @@ const BOARD_LIMITS: Limits = Limits {
 /// Format name of [`DoctorDocument`].
 pub const SCHEMA: &str = "gua.doctor.v1";
 
-/// What `gua doctor --json` prints. Keys may be added under the same version; none changes its meaning.
+/// Output of `gua doctor --json`. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DoctorDocument<'a> {
     schema_version: u32,
-    /// When this host was examined, in its time zone.
+    /// Time of the examination, in the host's time zone.
     generated_at: String,
     scope: Scope,
     read_only: bool,
@@ -55,7 +55,7 @@ pub struct DoctorDocument<'a> {
     recommended_commands: &'a Commands,
 }
 
-/// What is examined.
+/// Scope of the examination.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Scope {
     machine: &'static str,

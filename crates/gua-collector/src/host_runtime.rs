@@ -26,7 +26,7 @@ pub struct HostRuntime {
     refusal: Option<DriverFault>,
     stop: UnixStream,
     reload: UnixStream,
-    /// Whether the process was started on a terminal. When that hangs up, SIGHUP means stop, not reload.
+    /// Whether the process was started on a terminal. If the terminal hangs up, SIGHUP means stop, not reload.
     has_terminal: bool,
 }
 

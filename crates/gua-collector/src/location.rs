@@ -275,11 +275,11 @@ fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
 /// Whether a history was written recently, by the time of its journal, which changes with every tick. Detects a
 /// foreground daemon, which has no PID file.
 fn is_fresh(path: &Path) -> bool {
-    const LATELY: Duration = Duration::from_secs(600);
+    const RECENT: Duration = Duration::from_secs(600);
     let changed =
         std::fs::metadata(gua_files::beside(path, "-wal")).and_then(|facts| facts.modified());
     let now = std::time::SystemTime::from(gua_probe::clock::now());
-    changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age < LATELY))
+    changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age < RECENT))
 }
 
 #[cfg(test)]

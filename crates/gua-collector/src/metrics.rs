@@ -41,7 +41,7 @@ pub struct Published(Mutex<Option<Arc<Snapshot>>>);
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     metrics: HostMetrics,
-    /// When the readings were taken, on the monotonic clock.
+    /// Time of the readings, on the monotonic clock.
     taken: Option<Duration>,
     interval: Duration,
 }

@@ -21,7 +21,7 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     ReaderOptions::this_program(probe, driver.deadline.value)
 }
 
-/// How the settings say that owners are found.
+/// Rules of the settings by which owners are found.
 #[must_use]
 pub fn owners(settings: &Settings) -> OwnerPolicy {
     let rules = settings.owner_rules.iter();

@@ -1,4 +1,4 @@
-//! When the next tick is due. The caller passes the time, on the monotonic clock.
+//! Schedule of ticks. The caller passes the time, on the monotonic clock.
 //!
 //! Targets are one interval apart however long a tick takes, so the schedule does not drift. A tick that overruns the
 //! next target restarts the schedule from now: missed ticks are reported, not made up for in a burst.

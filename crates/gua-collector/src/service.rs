@@ -50,7 +50,7 @@ fn has_copy_in(units: &Path, enrolment: &Path) -> bool {
     })
 }
 
-/// What is installed, and how.
+/// Options of an installation.
 #[derive(Clone, Debug, Default)]
 pub struct Install {
     /// Interval between ticks of the collector; `None` leaves it to the configuration.
@@ -59,7 +59,7 @@ pub struct Install {
     pub metrics: Option<SocketAddr>,
     /// Path of the history; `None` keeps that of the installed units.
     pub db: Option<PathBuf>,
-    /// Who may ask about the host's history; `None` keeps those of the installed units.
+    /// Users who may query the host's history; `None` keeps the installed units' setting.
     pub readable_by: Option<String>,
     /// Interval between pushes of the timer.
     pub every: Option<Duration>,

@@ -29,7 +29,7 @@ pub struct ProbeOptions {
     /// Which PID namespace the driver's process IDs belong to.
     pub driver_pids: DriverPids,
     pub state_root: HostRoot,
-    /// How owners are found.
+    /// Rules by which owners are found.
     pub owners: OwnerPolicy,
     /// The kernel log, from which Xid errors are read; `None` to read none.
     pub kernel_log: Option<PathBuf>,

@@ -397,7 +397,7 @@ mod tests {
         check(&[Ok(None), Ok(None)], Some(0.0));
         check(&[Ok(None), Ok(Some(80)), hidden], Some(80.0));
         check(&[Ok(None), hidden, hidden], None);
-        // What it did before it ended nobody knows.
+        // The use just before its end is unknown.
         let ended = after(&[
             gpu(50, None, &[2]),
             gpu(50, None, &[2]),

@@ -41,7 +41,7 @@ const LONG_SILENCE: Duration = Duration::from_secs(1);
 /// Maximum delay before an orphan is reaped. Many that end together are reaped at once.
 const REAP_DELAY: Duration = Duration::from_millis(100);
 
-/// How a job is watched.
+/// Options for watching a job.
 #[derive(Debug)]
 pub struct Options {
     pub command: JobCommand,
@@ -58,7 +58,7 @@ pub struct Options {
     pub unknown_gpus: Option<String>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub end: End,

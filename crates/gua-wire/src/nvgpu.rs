@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Path of an agent's report.
 pub const GPU_STATUS: &str = "/gpu_status";
 
-/// What an agent reports of its host.
+/// Report of an agent about its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentReport {
     pub hostname: String,

@@ -29,7 +29,7 @@ pub enum SchemaVersion {
     V1,
 }
 
-/// How much of the host could be read.
+/// Completeness of the readings of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CollectionStatus {

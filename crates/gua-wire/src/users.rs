@@ -60,7 +60,7 @@ impl Salt {
     pub const MIN_LENGTH: usize = 16;
 
     /// # Errors
-    /// When it has fewer than 16 bytes.
+    /// If it has fewer than 16 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, ShortSalt> {
         if bytes.len() < Self::MIN_LENGTH {
             return Err(ShortSalt);

@@ -1,4 +1,4 @@
-//! When a claim begins and ends.
+//! Beginning and end of claims.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -35,9 +35,9 @@ const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
 const QUOTA_PERIOD: Duration = Duration::from_secs(300);
 /// Maximum time between two steps, for gaps while no tick arrives and for retries.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a gap of the past is reported, if quiet hours held the message back.
+/// Maximum age of a reported gap: quiet hours may hold its message back.
 const GAP_AGE: SignedDuration = SignedDuration::from_hours(24);
-/// How far back a gap before the start of the daemon may have begun.
+/// Maximum time before the start of the daemon at which a gap may have begun.
 const MAX_GAP: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 pub(super) struct Engine {

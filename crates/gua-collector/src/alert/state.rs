@@ -154,7 +154,7 @@ impl State {
         Some(format!("the last message was given up: {error}"))
     }
 
-    /// When an alert last queued a message.
+    /// Time at which an alert last queued a message.
     pub(super) fn last_sent_by(&self, alert: &str) -> Option<Timestamp> {
         let of_alert = |key: &str| {
             key.strip_prefix(alert)

@@ -241,7 +241,7 @@ fn the_page_of_a_board_shows_no_errors_of_messages() {
     assert!(problem(of_administrator).contains("ada@example.com"));
     let (of_page, _) = listed_for_page(&loaded, &sender);
     assert_eq!(problem(of_page), UNDELIVERED);
-    // What is wrong with the target is shown.
+    // A problem of the target is shown.
     fs::remove_file(stage.directory.path().join("url")).unwrap();
     let (of_page, _) = listed_for_page(&loaded, &sender);
     assert!(problem(of_page).contains("url"));

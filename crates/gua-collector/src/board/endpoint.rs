@@ -1,4 +1,4 @@
-//! How a board is reached: directly or through a proxy, with or without TLS. ureq connects, for requests and for the
+//! Connection to a board: directly or through a proxy, with or without TLS. ureq connects, for requests and for the
 //! stream; each step of a connection has its own error.
 
 use std::io;
@@ -68,7 +68,7 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// What the user can do about it, if known.
+    /// Advice for the user, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.get_ref()?.downcast_ref::<rustls::Error>()? {

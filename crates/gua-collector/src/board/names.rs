@@ -221,7 +221,7 @@ impl Drop for Place {
 
 type NameLookup = Lookup<Uid, Option<String>>;
 
-/// What every request needs.
+/// State that all requests share.
 struct Server {
     board: Option<NameBoard>,
     names: NameLookup,

@@ -31,7 +31,7 @@ const STATE_PERIOD: Duration = Duration::from_secs(5);
 /// Maximum time to wait at the end for the result of a push in flight.
 pub(super) const FINAL_WAIT: Duration = Duration::from_secs(2);
 
-/// What happens to a [`Pusher`].
+/// Event that a [`Pusher`] handles.
 pub(super) enum Event {
     Tick(Push),
     /// The push in flight has ended.
@@ -62,7 +62,7 @@ pub(super) struct Pusher {
     state: LinkState,
     /// Earliest time at which only the time of the last push is written again.
     next_write: Duration,
-    /// When the changed state is written; `None` if it has not changed.
+    /// Time at which the changed state is written; `None` if it has not changed.
     write_at: Option<Duration>,
     retry: Retry,
     unsent: Option<EncodedPush>,
@@ -81,7 +81,7 @@ pub(super) struct Pusher {
 /// Builds the live report that goes with a push, if there is one.
 type Live = Box<dyn FnOnce() -> Option<String> + Send>;
 
-/// When a changed state is written.
+/// Urgency of the write of a changed state.
 #[derive(Clone, Copy)]
 enum Write {
     Now,

@@ -103,7 +103,7 @@ fn is_of(last: Option<i64>, minute: Minute) -> bool {
     last.is_some_and(|last| (minute.second..minute.second + 60).contains(&last))
 }
 
-/// How a file ends.
+/// End of an existing file.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// Empty, or an incomplete header.

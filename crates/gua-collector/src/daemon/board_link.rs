@@ -10,7 +10,7 @@ use crate::board::names::NameBoard;
 use crate::board::setup::{self, ReportedFault};
 use crate::board::{BoardSink, Enrolled, Enrolment, LinkFiles, LiveReporter};
 
-/// What a daemon sends to a board.
+/// Data that a daemon sends to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cloud {
     Off,

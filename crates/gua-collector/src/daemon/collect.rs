@@ -47,7 +47,7 @@ pub struct Job {
     pub log: fn(&str),
 }
 
-/// How a collector runs.
+/// Mode in which a collector runs.
 #[derive(Debug)]
 pub enum Mode {
     Foreground,

@@ -110,7 +110,7 @@ impl HistoryFile {
         Err(Failure::usage(message).hint_if(hint))
     }
 
-    /// What the user can do about an existing file.
+    /// Advice about an existing file.
     fn advice(&self, kind: &FileKind) -> String {
         let path = self.path.display();
         let elsewhere = "choose another path with --db";
@@ -249,7 +249,7 @@ const PRIVATE: u32 = 0o640;
 /// Permissions of everyone else.
 const OTHERS: u32 = 0o007;
 
-/// What a running daemon has written so far, for `gua status`, or why the history cannot be read.
+/// Summary of a running daemon's history for `gua status`, or the reason why the history cannot be read.
 #[must_use]
 pub fn summary(db: &Path, outage: Option<(Timestamp, String)>) -> String {
     let mut text = String::new();

@@ -59,7 +59,7 @@ fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener
     }
 }
 
-/// Who may send requests.
+/// Callers that may send requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Callers {
     /// Programs on this host. A request for a host name that another site controls is refused (DNS rebinding).

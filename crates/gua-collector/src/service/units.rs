@@ -25,9 +25,9 @@ pub(super) struct Units<'a> {
 /// Texts for the user about installed units.
 pub(super) struct Messages<'a> {
     pub(super) notes: String,
-    /// What an image needs in addition; `None` shows the same as on the running system.
+    /// Additional steps for an image; `None` shows the same as on the running system.
     pub(super) image_needs: Option<String>,
-    /// When the unit starts if systemd is not running.
+    /// Text that says when the unit starts if systemd is not running.
     pub(super) idle: String,
     pub(super) after: String,
     /// Arguments of systemctl that show the unit.

@@ -36,7 +36,7 @@ struct Facts<'a> {
     asks: Option<Asks>,
 }
 
-/// How the unit of `gua serve` queries the host's history.
+/// Access of the unit of `gua serve` to the host's history.
 #[derive(Clone, Debug)]
 struct Asks {
     /// Directory of the history, which is hidden from the unit.

@@ -13,7 +13,7 @@ use super::message::{MAX_ANSWER, MAX_QUESTION, Outcome, Query, read, write};
 use super::worker::MAX_WORK_TIME;
 use crate::access::{Reply, Request};
 
-/// How long a user with too many questions at once tries again.
+/// Maximum time for retries of a user with too many questions at once, and timeout of one transfer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -23,7 +23,7 @@ pub(super) struct Query {
     pub(super) request: Request,
 }
 
-/// What became of a question.
+/// Result of a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Outcome {
     Answered(Reply),

@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Maximum delay before a finished process makes room for another.
 const STEP: Duration = Duration::from_millis(50);
 
-/// When a reader ends.
+/// Condition that ends a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// After a time without questions: systemd holds the socket and starts it again.

@@ -100,7 +100,7 @@ fn collectors_path(facts: &Facts) -> Finding {
     }
 }
 
-/// What a collector will do with the file at the default path, and what the user should do first.
+/// Status and description of the file at the default path, and advice for the user before a collector uses it.
 fn existing(facts: &Facts) -> (Status, String, Option<String>) {
     let path = sanitize(&facts.known.db.to_string_lossy());
     match (&facts.known.history, facts.known.python_writer) {

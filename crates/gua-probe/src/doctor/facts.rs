@@ -38,7 +38,7 @@ pub struct Facts {
     pub collectors: Option<Vec<Running>>,
     /// Whether logind removes a user's files from the claim directory.
     pub remove_ipc: RemoveIpc,
-    /// What exists at the path of the history; `None` if the file system did not respond in time.
+    /// Entry at the path of the history; `None` if the file system did not respond in time.
     pub spot: Option<Spot>,
     /// The file system of that path, from the mount table.
     pub mount: Option<Mount>,
@@ -62,7 +62,7 @@ pub struct Known {
     /// Path of the history file that a collector would write.
     pub db: PathBuf,
     pub choice: Choice,
-    /// What the existing file is.
+    /// Kind of the existing file.
     pub history: HistoryKind,
     /// PID of a collector of gpu-usage-audit that writes the file.
     pub python_writer: Option<u32>,
@@ -142,7 +142,7 @@ pub struct NamedLibrary {
     pub exists: Option<bool>,
 }
 
-/// What a collector does with an existing file depends on its kind.
+/// Kind of an existing file, which decides what a collector does with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HistoryKind {
     /// A history of gua, an empty file, or none.

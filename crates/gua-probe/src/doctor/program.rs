@@ -101,7 +101,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     thread::spawn(move || {
         let Some(mut stream) = stream else { return };
         let mut kept = Vec::new();
-        // What was read before an error is kept.
+        // Output that was read before an error is kept.
         let _ = stream.by_ref().take(KEEP).read_to_end(&mut kept);
         let _ = io::copy(&mut stream, &mut io::sink());
         let _ = sender.send(kept);

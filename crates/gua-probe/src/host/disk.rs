@@ -17,7 +17,7 @@ pub struct Spot {
     pub room: Option<Room>,
 }
 
-/// What a path refers to. Links are followed.
+/// Entry that a path refers to. Links are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Absent,

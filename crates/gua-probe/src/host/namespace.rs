@@ -45,7 +45,7 @@ pub fn pid_lookup(setting: DriverPids, namespace: PidNamespace) -> PidLookup {
     }
 }
 
-/// Where this program runs.
+/// PID namespace and container engines around this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     pub pid_namespace: PidNamespace,

@@ -105,7 +105,7 @@ fn facts(path: &str) -> CgroupFacts {
     }
 }
 
-/// Who chose the names of the following parts.
+/// Source of the names of the following parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Under {
     /// Services of root; no pod so far.

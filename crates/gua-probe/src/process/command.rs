@@ -71,7 +71,7 @@ pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLin
     usage(root, process)?.command
 }
 
-/// What a process uses of the host.
+/// Resources of the host that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub parent: Pid,

@@ -241,7 +241,8 @@ impl Tree {
         let directory = self.open_process(pid)?;
         let process = directory.as_fd();
         let buffer = &mut self.buffer;
-        // What is compared at later ticks is read first, so that a change during the rest is noticed then.
+        // The values that later ticks compare are read first, so that a later tick notices a change during the other
+        // reads.
         let mark = Mark::read(process, buffer)?;
         let login = match read(process, c"loginuid", buffer).map(parse::loginuid) {
             Ok(login) => login.map(|uid| uid.map(Uid)).ok_or(Missing::Failed),

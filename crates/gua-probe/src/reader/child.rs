@@ -25,7 +25,7 @@ pub(super) struct ChildReader {
     answers: ChildStdout,
     /// `None` once the child has closed it.
     errors: Option<ChildStderr>,
-    /// What to read; sent before the first request.
+    /// Options of the reads, sent before the first request.
     opening: Option<ProbeOptions>,
     /// Last output on standard error, for the message when the child dies.
     last_output: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What becomes of samples and marks.
+//! Summaries from samples and marks.
 
 use std::time::Duration;
 

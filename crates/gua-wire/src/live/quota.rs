@@ -13,7 +13,7 @@ use crate::users::UserPolicy;
 /// Maximum number of quotas in a report.
 pub const MAX_QUOTAS: usize = 256;
 
-/// How much of a quota a person, a group or everyone together has used. Amounts are microseconds of GPU time, or millijoules.
+/// Use of a quota by a person, a group or everyone together. Amounts are microseconds of GPU time, or millijoules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveQuota {

@@ -87,7 +87,7 @@ pub fn one_decimal(value: f64) -> f64 {
     format!("{value:.1}").parse().unwrap_or(value)
 }
 
-/// What a line with a missing value counts for.
+/// Rule for lines with a missing value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineRule {
     /// Its other values count. The live summary of a run uses this rule.

@@ -75,7 +75,7 @@ fn today() -> Date {
     now.to_zoned(TimeZone::UTC).date()
 }
 
-/// What the real agent uploads of a file.
+/// Uploads of a file by the real agent.
 #[derive(Serialize, Deserialize)]
 struct Uploads {
     /// The day of the upload.

@@ -1,4 +1,5 @@
-//! What we write, compared with golden files and with what the real agents of gpu-usage-audit send for the same GPUs.
+//! Documents that we write, compared with golden files and with those that the real agents of gpu-usage-audit send for
+//! the same GPUs.
 #![cfg(test)]
 
 mod archive;

@@ -49,7 +49,7 @@ fn observed_at(snapshot: &str) -> Timestamp {
     at
 }
 
-/// What a real agent sends and stores.
+/// Requests and files of a real agent.
 #[derive(Serialize, Deserialize)]
 struct Sent {
     /// The board's address as it was typed.

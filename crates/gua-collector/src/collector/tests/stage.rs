@@ -24,7 +24,7 @@ pub(super) enum Event {
     Freeze(u64),
 }
 
-/// How the driver answers a read; the number is the duration in milliseconds.
+/// Simulated response of the driver to a read; the number is the duration in milliseconds.
 #[derive(Clone, Copy)]
 pub(super) enum Act {
     Reads(u64),
