@@ -113,7 +113,7 @@ pub struct ShownTable<'a> {
     source: ShownSource<'a>,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ShownSource<'a> {

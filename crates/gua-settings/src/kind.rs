@@ -252,7 +252,7 @@ pub enum UserNames {
     Omit,
 }
 
-/// What users of this host see of other people's use when they ask the service.
+/// Visibility of other people's use to users of this host who ask the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OthersShown {
     Names,

@@ -242,7 +242,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How the NVIDIA driver is reached.
+    /// Access to the NVIDIA driver.
     driver: DriverSettings {
         /// NVIDIA driver library: a path, or a name for the system's loader.
         library: LibraryName = "libnvidia-ml.so.1", "GUA_NVML_LIBRARY";
@@ -262,7 +262,7 @@ settings! {
         /// Whether a graphics-only process (a desktop) holds its GPU.
         count_graphics: GraphicsSwitch = "false", "GUA_COUNT_GRAPHICS";
     }
-    /// Who is answerable for a process (docs/states.md).
+    /// Owners of processes (docs/states.md).
     owners: OwnerSettings {
         /// Owner of the processes of a container: "name" (the container or pod itself), or "uid" (the user that a process runs as).
         containers: ContainerOwners = "name", "GUA_OWNERS_CONTAINERS";
@@ -276,9 +276,9 @@ settings! {
         /// Socket through which the service answers questions about a history that you may not read.
         socket: FilePath = "/run/gua.sock", "GUA_SOCKET";
     }
-    /// What the service tells about people. Its own configuration counts: /etc/gua/config.toml.
+    /// Names of people in the service's answers. The service's own configuration counts: /etc/gua/config.toml.
     privacy: PrivacySettings {
-        /// What users see of other people's use: "names", "pseudonyms" or "totals" (all others together). Own use is always shown in full.
+        /// Visibility of other people's use: "names", "pseudonyms" or "totals" (all others together). Own use is always shown in full.
         others: OthersShown = "names", "GUA_PRIVACY_OTHERS";
     }
     /// Leases on GPUs, made by `gua available --claim`.
@@ -292,7 +292,7 @@ settings! {
     collect: CollectSettings {
         /// Time between two ticks.
         interval: TickInterval = "30s", "GUA_INTERVAL";
-        /// How long raw ticks and runs are kept. Sessions and totals are kept permanently.
+        /// Retention time of raw ticks and runs. Sessions and totals are kept permanently.
         keep_raw: RawAge = "90d", "GUA_KEEP_RAW";
         /// PID file of the background daemon.
         pid_file: FilePath = "~/.gua/gua.pid", "GUA_PID_FILE";
@@ -327,7 +327,7 @@ settings! {
         config: FilePath = "~/.gua/cloud.json", "GUA_CLOUD_CONFIG";
         /// URL of the board, for `gua enroll` without --server-url.
         url: BoardAddress = "none", "GUA_SERVER_URL";
-        /// How user names are sent: "plain", "hash" (a keyed pseudonym) or "omit".
+        /// Form in which user names are sent: "plain", "hash" (a keyed pseudonym) or "omit".
         users: UserNames = "plain", "GUA_CLOUD_USERS";
         /// Secret key for users = "hash", created at first use. Hosts with the same file send the same pseudonyms.
         salt_file: FilePath = "~/.gua/cloud.salt", "GUA_CLOUD_SALT_FILE";
