@@ -24,7 +24,7 @@ pub const ALERT_HISTORY: &str = "gua.alert-history.v1";
 pub struct AlertMessage {
     /// Unique on the host. A message that is delivered again after a crash has the same one.
     pub id: String,
-    /// When the condition was found, in UTC.
+    /// Time at which the condition was found, in UTC.
     pub at: Timestamp,
     /// Name of the alert in the configuration.
     pub alert: String,
@@ -45,8 +45,8 @@ pub struct AlertMessage {
     pub details: Vec<String>,
 }
 
-/// What an alert sends to a webhook, and what a command receives on its standard input. Keys may be added under the same
-/// version; none changes its meaning.
+/// Message of an alert, as a webhook receives it in a request and a command on its standard input. Keys may be added
+/// under the same version; none changes its meaning.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AlertDocument<'a> {
     schema: &'static str,
@@ -78,19 +78,20 @@ rows! {
         quiet: Option<String> = alert.quiet.map(|quiet| quiet.to_string()),
         /// Patterns of exempt people, with commas between them.
         exempt: String = alert.exempt.join(","),
-        /// When it last queued a message.
+        /// Time at which it last queued a message.
         last_sent: Option<Timestamp> = last_sent,
         /// Why its messages cannot be sent, or why the last one was not delivered.
         problem: Option<String> = problem,
-        /// Where it is configured.
+        /// Place at which it is configured.
         source: String = source,
         /// The program that sends its messages: `daemon` or `board`.
         by: &'static str = alert.by.as_str(),
     }
 
-    /// A message and what became of it.
+    /// A message and its delivery.
     pub struct DeliveryRow from (message: &AlertMessage, to: String, status: DeliveryStatus, at: Timestamp, attempts: u32) {
-        /// When it was delivered or given up; for a waiting message, when the condition was found.
+        /// Time at which it was delivered or given up; for a waiting message, the time at which the condition was
+        /// found.
         at: Timestamp = at,
         alert: String = message.alert.clone(),
         when: String = message.when.clone(),
@@ -111,7 +112,7 @@ rows! {
     }
 }
 
-/// What became of a message.
+/// Delivery status of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryStatus {
     Sent,
@@ -132,13 +133,13 @@ impl DeliveryStatus {
 }
 
 documents! {
-    /// What `gua alert list --json` prints. Keys may be added under the same version; none changes its meaning.
+    /// Output of `gua alert list --json`. Keys may be added under the same version; none changes its meaning.
     pub struct AlertsDocument from (rows: Vec<AlertRow>) {
         pub schema: &'static str = ALERTS,
         pub alerts: Vec<AlertRow> = rows,
     }
 
-    /// What `gua alert history --json` prints, the latest message first. Keys may be added under the same version; none
+    /// Output of `gua alert history --json`, the latest message first. Keys may be added under the same version; none
     /// changes its meaning.
     pub struct AlertHistoryDocument from (rows: Vec<DeliveryRow>) {
         pub schema: &'static str = ALERT_HISTORY,

@@ -95,9 +95,10 @@ rows! {
     /// A process that holds memory on a GPU.
     pub struct ListedHolder from (process: &Process, sample: &Sample, ticks_per_second: u64) {
         pid: u32 = process.pid.0,
-        /// Who is answerable: a user by name or number, `container:NAME`, `pod:NAMESPACE/NAME`, or the owner of a rule.
+        /// Owner of the process: a user by name or number, `container:NAME`, `pod:NAMESPACE/NAME`, or the owner of a
+        /// rule.
         owner: Option<String> = owner(process).map(|owner| owner.shown()),
-        /// How the owner was found: `login`, `process`, `job`, `pod`, `container` or `rule`.
+        /// Rule by which the owner was found: `login`, `process`, `job`, `pod`, `container` or `rule`.
         owner_source: Option<&'static str> = owner(process).map(|owner| owner.source.as_str()),
         /// Short name of the program.
         comm: Option<String> = identity(process)
@@ -161,12 +162,13 @@ fn workload(process: &Process) -> Option<&Workload> {
 }
 
 documents! {
-    /// What `gua list --json` prints; with `--watch`, one document per line. A missing reading is null, never zero. Keys may be
-    /// added under the same version; none changes its meaning. CSV is the same, flattened: one line per holder (`holder_` before
-    /// its keys, `claim_` before those of a lease, `keep_` before those of a keep), and one for a GPU without any.
+    /// Output of `gua list --json`; with `--watch`, one document per line. A missing reading is null, never zero. Keys
+    /// may be added under the same version; none changes its meaning. CSV is the same, flattened: one line per holder
+    /// (`holder_` before its keys, `claim_` before those of a lease, `keep_` before those of a keep), and one for a GPU
+    /// without any.
     pub struct ListDocument from (sample: &Sample, rows: &[Row<'_>], unread: Option<&str>, ticks_per_second: u64) {
         pub schema: &'static str = LIST,
-        /// When the GPUs were read, in UTC.
+        /// Time at which the GPUs were read, in UTC.
         pub at: Timestamp = sample.at,
         pub driver_version: Option<String> = sample.driver.version.clone().ok(),
         pub gpus: Vec<ListEntry> = {
@@ -286,15 +288,15 @@ rows! {
     pub struct Refusal {
         /// The reason in words.
         why: String,
-        /// When a running daemon last saw it in use, if that is the reason.
+        /// Seconds since a running daemon last saw it in use, if that is the reason.
         used_seconds_ago: Option<i64>,
         /// One of the states in docs/states.md.
         state: &'static str,
     }
 }
 
-/// What `gua available --json` prints: the free GPUs, and why the others are not. Keys may be added under the same version;
-/// none changes its meaning. Null means unknown or not applicable, never zero.
+/// Output of `gua available --json`: the free GPUs, and why the others are not. Keys may be added under the same
+/// version; none changes its meaning. Null means unknown or not applicable, never zero.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AvailableDocument {
     pub schema: &'static str,
@@ -372,7 +374,7 @@ impl AvailableDocument {
     }
 }
 
-/// What `gua claim list --json` prints. Keys may be added under the same version; none changes its meaning.
+/// Output of `gua claim list --json`. Keys may be added under the same version; none changes its meaning.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ClaimsDocument {
     pub schema: &'static str,

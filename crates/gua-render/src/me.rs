@@ -1,4 +1,4 @@
-//! What one user holds, used and could release: the output of `gua me`, and its short form for a login.
+//! GPUs that one user holds, used and could release: the output of `gua me`, and its short form for a login.
 
 use gua_model::idle::{Idle, is_idle_now};
 use gua_model::quota::Standing;
@@ -58,11 +58,11 @@ pub struct HeldGpu {
 }
 
 documents! {
-    /// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
-    /// `gpus`.
+    /// Output of `gua me --json`. Keys may be added under the same version; none changes its meaning. CSV has the rows
+    /// of `gpus`.
     pub struct MeDocument from (facts: &Facts<'_>) {
         pub schema: &'static str = SCHEMA,
-        /// When the GPUs were read, in UTC.
+        /// Time at which the GPUs were read, in UTC.
         pub at: Timestamp = facts.at,
         pub user: String = facts.user.clone(),
         /// Null if the GPUs could not be read.
@@ -76,7 +76,8 @@ documents! {
         pub queue: Vec<QueuePlace> = own_requests(facts),
         /// Questions of other users whether the user still needs GPUs (`gua nudge`).
         pub nudges: Vec<NudgeNote> = facts.nudges.clone(),
-        /// What nobody has used for at least 10 minutes or keeps, and unused leases, with the command that releases it.
+        /// GPUs that the user could release, each with the command that releases it: held ones that were not used for
+        /// at least 10 minutes and are not kept, and unused leases.
         pub releasable: Vec<Releasable> = releasable(facts),
         /// Facts that could not be found out, in words.
         pub problems: Vec<String> = facts.problems.clone(),
@@ -119,7 +120,7 @@ pub struct Releasable {
     pub gpu_index: Option<u32>,
     /// Why it counts as unused.
     pub reason: String,
-    /// What releases it.
+    /// Command that releases it.
     pub command: String,
 }
 

@@ -122,7 +122,7 @@ rows! {
         used_share: Option<Share> = share_of(standing).map(Share),
         /// Usage at the end of the period at the current pace.
         forecast: Option<Number> = number(standing, standing.forecast.ok()),
-        /// When the limit is reached at the current pace.
+        /// Time at which the limit is reached at the current pace.
         reached_at: Option<Timestamp> = standing.reached,
         /// `fine`, `pace` (over at the current pace), `over` or `unknown`.
         status: &'static str = status(standing),
@@ -152,7 +152,7 @@ pub const SCHEMA: &str = "gua.quota.v1";
 pub const PERCENTAGES: &str = "gua.quota-percentages.v1";
 
 documents! {
-    /// What `gua quota show --json` and `gua quota check --json` print. Keys may be added under the same version; none
+    /// Output of `gua quota show --json` and `gua quota check --json`. Keys may be added under the same version; none
     /// changes its meaning.
     pub struct QuotaDocument from (standings: &[Standing], at: Timestamp, zone: &TimeZone) {
         schema_version: u32 = 1,
@@ -162,7 +162,7 @@ documents! {
         quotas: Vec<QuotaRow> = quota_rows(standings),
     }
 
-    /// What `gua quota show --formula percent --json` prints.
+    /// Output of `gua quota show --formula percent --json`.
     pub struct PercentagesDocument from (percentages: Table, at: Timestamp, zone: &TimeZone) {
         schema_version: u32 = 1,
         at: Timestamp = at,

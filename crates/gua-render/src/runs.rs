@@ -20,8 +20,9 @@ use crate::document::documents;
 pub const SCHEMA: &str = "gua.runs.v1";
 
 documents! {
-    /// What `gua runs list --json` and `gua runs compare --json` print: watched jobs, the last first. `gua runs show --json` prints one
-    /// of them. Keys may be added under the same version; none changes its meaning. Null means unknown, never zero.
+    /// Output of `gua runs list --json` and `gua runs compare --json`: watched jobs, the last first. `gua runs show
+    /// --json` prints one of them. Keys may be added under the same version; none changes its meaning. Null means
+    /// unknown, never zero.
     pub struct RunsDocument from (shown: &[ShownRun<'_>]) {
         schema: &'static str = SCHEMA,
         runs: Vec<RunDocument> = shown.iter().map(RunDocument::new).collect(),

@@ -29,7 +29,7 @@ pub fn json(sample: &Sample, thresholds: &Thresholds) -> String {
 }
 
 documents! {
-    /// What `gua doctor --sample` prints. Keys may be added under the same version; none changes its meaning.
+    /// Output of `gua doctor --sample`. Keys may be added under the same version; none changes its meaning.
     pub struct SampleDocument from (sample: &Sample, thresholds: &Thresholds) {
         schema_version: u32 = 1,
         at: Timestamp = sample.at,
@@ -85,7 +85,7 @@ documents! {
         /// Start time in the kernel's ticks since boot.
         start_ticks: Option<u64> = identity(process).map(|it| it.key.start.0),
         owner: Option<OwnerDocument> = owner_of(process).ok().map(|owner| OwnerDocument::new(&owner.who)),
-        /// How the owner was found: `login`, `process`, `job`, `pod`, `container` or `rule`.
+        /// Rule by which the owner was found: `login`, `process`, `job`, `pod`, `container` or `rule`.
         owner_source: Option<&'static str> = owner_of(process).ok().map(|owner| owner.source.as_str()),
         login_user: Option<UserDocument> =
             identity(process).and_then(|it| Some(UserDocument::new(it.login.as_ref().ok()?.as_ref()?))),

@@ -27,8 +27,8 @@ pub fn json(answer: &Answer, keeps: &[Kept]) -> String {
 }
 
 documents! {
-    /// What `gua explain --json` prints. Keys may be added under the same version; none changes its meaning. Null means unknown or not
-    /// applicable, never zero.
+    /// Output of `gua explain --json`. Keys may be added under the same version; none changes its meaning. Null means
+    /// unknown or not applicable, never zero.
     pub struct ExplainDocument from (answer: &Answer, keeps: &[Kept]) {
         schema_version: u32 = 1,
         /// The time that is explained.
@@ -38,7 +38,8 @@ documents! {
         name: Option<String> = answer.gpu.name.as_deref().map(sanitize),
         /// The GPU of a MIG instance.
         parent_uuid: Option<String> = answer.gpu.parent.as_ref().map(ToString::to_string),
-        /// What is known of that time: `now`, `tick`, `gap`, `quarter`, `old-row`, `before-first`, `instance-not-there` or `no-old-row`.
+        /// Kind of facts about that time: `now`, `tick`, `gap`, `quarter`, `old-row`, `before-first`, `instance-not-there` or
+        /// `no-old-row`.
         found: &'static str = kind(&answer.found),
         /// One of the states in docs/states.md; null where it is divided or unknown.
         state: Option<&'static str> = state(&answer.found).map(State::as_str),
@@ -209,7 +210,7 @@ documents! {
     }
 }
 
-/// What is known, by the value of `found`.
+/// Facts, by the value of `found`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Facts {

@@ -124,7 +124,7 @@ impl Line<'_> {
 /// Looks up the command line of a process; `None` if it is not visible.
 pub type Commands<'a> = &'a dyn Fn(&ProcessKey, Detail) -> Option<String>;
 
-/// How the table is printed.
+/// Options of the printed table.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it holds a function")]
 pub struct Options<'a> {

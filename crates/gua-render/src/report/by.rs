@@ -128,7 +128,7 @@ rows! {
 
     /// For how long a GPU or a holder has been idle; null unless it is idle at the last tick.
     pub struct IdleTime from (idle: Option<Idle>, now: Timestamp) {
-        /// When it was last active, or when it was taken.
+        /// Time of its last activity, or else the time at which it was taken.
         idle_since: Option<Timestamp> as "idle since" = idle.map(|idle| idle.since.at),
         /// Whether it may have been idle for longer.
         idle_since_is_bound: Option<bool> as "bound" = idle.map(|idle| idle.is_bound()),

@@ -54,7 +54,7 @@ pub(crate) fn document(
 fn body(page: &Page<'_>) -> Markup {
     html! {
         (masthead(page))
-        // What people act on comes first.
+        // Holders come first, because people act on them.
         @if page.by.is_none() { (sections::holders(page)) }
         (summary::summary(page))
         @if let Some(by) = page.by {

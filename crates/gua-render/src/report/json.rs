@@ -27,8 +27,8 @@ pub fn json(page: &Page<'_>) -> String {
 }
 
 documents! {
-    /// What `gua report --json` prints. Hours are GPU-hours, shares are fractions of one, times are in UTC.
-    /// Keys may be added under the same version; none changes its meaning.
+    /// Output of `gua report --json`. Hours are GPU-hours, shares are fractions of one, times are in UTC. Keys may be
+    /// added under the same version; none changes its meaning.
     pub struct ReportDocument from (page: &Page<'_>) {
         schema: &'static str = SCHEMA,
         gua_version: String = page.version.to_owned(),

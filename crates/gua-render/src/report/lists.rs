@@ -9,7 +9,7 @@ use super::{Page, labels};
 use crate::language::Language;
 use crate::table::{Cell, Table, table};
 
-/// Where a list is shown, which decides how times and GPUs are written.
+/// Medium of a list, which decides how times and GPUs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// Narrow, in English.

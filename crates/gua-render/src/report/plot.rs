@@ -211,7 +211,8 @@ fn subtitle(page: &Page<'_>, note: Option<String>) -> String {
     gua_model::text::sanitize(&parts.join(" · "))
 }
 
-/// What `gua plot -o NAME.json` writes. Keys may be added under the same version; none changes its meaning.
+/// Content of the file that `gua plot -o NAME.json` writes. Keys may be added under the same version; none changes its
+/// meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PlotDocument<'a> {
     schema: &'static str,

@@ -21,7 +21,7 @@ pub fn json(sheet: &Sheet<'_>) -> String {
 }
 
 documents! {
-    /// What `gua statement --json` prints. Hours are GPU-hours; null means "not measured", never zero.
+    /// Output of `gua statement --json`. Hours are GPU-hours; null means "not measured", never zero.
     pub struct StatementDocument from (sheet: &Sheet<'_>) {
         schema_version: u32 = SCHEMA_VERSION,
         gua_version: String = sheet.version.to_owned(),

@@ -423,7 +423,7 @@ fn every_filled_part_of_a_page_has_a_colour() {
     }
 }
 
-/// What people read first, and what they need on a phone.
+/// Parts of a page that people read first, and those that a phone needs.
 #[test]
 fn a_page_begins_with_what_is_idle_now_folds_details_and_has_captions() {
     for (name, shape) in SHAPES {

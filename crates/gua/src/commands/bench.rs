@@ -29,7 +29,7 @@ const REPORTS: u32 = 5;
 /// Format name of [`BenchDocument`].
 pub const SCHEMA: &str = "gua.bench.v1";
 
-/// What `gua bench --json` prints. Keys may be added under the same version; none changes its meaning.
+/// Output of `gua bench --json`. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchDocument {
     pub schema_version: u32,

@@ -95,7 +95,7 @@ fn size(db: &Path) -> u64 {
 const CHECK: &str = "gua.db-check.v1";
 const STATS: &str = "gua.db-stats.v1";
 
-/// What `gua db check --json` prints. Keys may be added under the same version; none changes its meaning.
+/// Output of `gua db check --json`. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CheckDocument {
     schema: &'static str,
@@ -115,7 +115,7 @@ struct Finding {
     what: String,
 }
 
-/// What `gua db stats --json` prints. Keys may be added under the same version; none changes its meaning.
+/// Output of `gua db stats --json`. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StatsDocument {
     schema: &'static str,

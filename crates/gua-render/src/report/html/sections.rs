@@ -187,7 +187,7 @@ fn nonempty_columns(table: &Table) -> Table {
     table.only(&places)
 }
 
-/// How much was observed, and why the rest was not.
+/// Coverage of the window, and the reasons of its gaps.
 pub(super) fn coverage(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
     let gaps = lists::gaps(page, &report.coverage.gaps, Medium::Html);
