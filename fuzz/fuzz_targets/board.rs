@@ -1,5 +1,5 @@
-//! What agents send to a board: snapshots, live reports and frames of the stream. A document that is accepted is written and
-//! read back the same.
+//! Documents that agents send to a board: snapshots, live reports and frames of the stream. A document that is accepted
+//! is written and read back the same.
 #![no_main]
 
 use gua_wire::LiveReport;

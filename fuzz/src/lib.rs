@@ -1,4 +1,4 @@
-//! What several fuzz targets share: numbers as the history packs them, cells of SQLite tables, and a place for files.
+//! Helpers of several fuzz targets: numbers as the history packs them, cells of SQLite tables, and a place for files.
 
 use arbitrary::Arbitrary;
 use rusqlite::types::Value;

@@ -16,7 +16,7 @@ use crate::tls::{Duplex, TlsServer};
 /// The agent token in [`CLAIM_ANSWER`].
 pub const TOKEN: &str = "gua_agent_secret";
 
-/// How the board responds.
+/// Responses of the board.
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     Accepts,

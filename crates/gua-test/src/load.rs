@@ -44,7 +44,7 @@ pub struct Load {
     pub duration: Duration,
     /// Page requests per second.
     pub pages: u32,
-    /// How often the board is killed under load after the steady time.
+    /// Number of times that the board is killed under load after the steady time.
     pub kills: u32,
 }
 

@@ -18,7 +18,7 @@ use crate::http::Request;
 pub const CLIENT: &str = "gua-board";
 pub const CLIENT_SECRET: &str = "the secret of the client";
 
-/// What is wrong with the ID tokens.
+/// Defect of the ID tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     None,
@@ -77,7 +77,7 @@ struct State {
     /// Authorizations by code. A code is removed when it is used.
     codes: HashMap<String, HashMap<String, String>>,
     issued: usize,
-    /// How often the keys were requested.
+    /// Number of requests for the keys.
     key_reads: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What tests leave out because the machine lacks something.
+//! Parts that tests skip because the machine lacks something.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::http::Request;
 
-/// What the server does with a request.
+/// Response of the server to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// Answers with a status.

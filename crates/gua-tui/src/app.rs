@@ -1,4 +1,4 @@
-//! What is shown and what a key does: a state machine without a terminal.
+//! State of the screen and effects of keys: a state machine without a terminal.
 
 mod choice;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use gua_model::{Missing, OwnerKey, Percent, Pid, ProcessKey};
 
 use crate::rows::{ProcessRow, known_sum};
 
-/// What the processes of one job have in common.
+/// Property that the processes of one job share.
 #[derive(PartialEq)]
 enum Same<'a> {
     Workload(Option<&'a OwnerKey>, &'a str),

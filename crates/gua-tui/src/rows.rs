@@ -56,7 +56,7 @@ pub(crate) struct UserRow {
     pub(crate) hidden: usize,
     /// Sum over processes; `None` if it is known of none.
     pub(crate) sm: Option<u32>,
-    /// Those of the GPUs that are idle-held now.
+    /// GPUs of the user that are idle-held now.
     pub(crate) idle_held: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ pub struct Surroundings {
     pub processes: HashMap<ProcessKey, ProcessUse>,
 }
 
-/// Load of the host. What could not be read is `None`.
+/// Load of the host. Values that could not be read are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostLoad {
     /// Busy share of all CPUs since the last sample.
@@ -23,7 +23,7 @@ pub struct HostLoad {
     pub memory: Option<(Bytes, Bytes)>,
 }
 
-/// What a process uses of the host.
+/// Resources of the host that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessUse {
     pub parent: Pid,

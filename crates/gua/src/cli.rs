@@ -60,8 +60,8 @@ pub const GROUPS: &[(&str, &str)] = &[
                   `gua help COMMAND` explains a command and shows examples."
 )]
 pub struct Cli {
-    /// When to use color. By default, color is used on a terminal unless `NO_COLOR` is set, and elsewhere if `FORCE_COLOR` is
-    /// set.
+    /// Use of color. By default, color is used on a terminal unless `NO_COLOR` is set, and elsewhere if `FORCE_COLOR`
+    /// is set.
     #[arg(long, global = true, display_order = 900, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 

@@ -41,7 +41,8 @@ pub mod top;
 pub mod unenroll;
 pub mod verify;
 
-/// What commands use: their arguments, the context, output, failures, the clock, the location of the history, and formats.
+/// Imports of all commands: their arguments, the context, output, failures, the clock, the location of the history, and
+/// formats.
 mod prelude {
     pub(super) use std::process::ExitCode;
 

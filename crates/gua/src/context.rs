@@ -1,4 +1,4 @@
-//! What every command needs: the settings of this process, loaded once, and access to the driver and to recorded data.
+//! Context of every command: the settings of this process, loaded once, and access to the driver and to recorded data.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Where a report or a statement is written: stdout, a file, or a page that a browser opens; and which files may be overwritten.
+//! Destination of a report or a statement: stdout, a file, or a page that a browser opens; and the files that may be
+//! overwritten.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

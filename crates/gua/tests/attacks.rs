@@ -170,7 +170,7 @@ fn no_attack_of_another_user_stops_forges_or_reads() {
             wait_until("ticks go on", || fortress.taken() >= taken + 2);
         }
     }
-    // What users hand over is bounded, however much they leave in their directories.
+    // The size of the records from users is bounded, however many files they leave in their directories.
     let size = fs::metadata(fortress.host.path(DB)).unwrap().len();
     assert!(size < 4 << 20, "{size}");
     let ticks = fortress.nothing_is_lost();

@@ -135,7 +135,7 @@ fn a_mistake_is_a_usage_error_and_a_missing_driver_a_failure() {
     let ended = host.gua("me");
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.starts_with("gua me: "), "{}", ended.stderr);
-    // What could not be read is unknown, which is not the same as nothing.
+    // Readings that failed are unknown, which is not the same as none.
     assert!(!ended.stdout.contains("holds no GPU"), "{}", ended.stdout);
     assert!(
         ended.stdout.starts_with("Cannot tell which GPUs "),

@@ -136,7 +136,7 @@ fn every_published_schema_has_a_document_here() {
     let commands = OF_THE_MONTH.iter().chain(OF_A_HOST);
     let mut checked: BTreeSet<String> = commands.map(|(name, _)| (*name).to_owned()).collect();
     checked.insert("gua.summary.v1".to_owned());
-    // What a daemon sends, in the tests of alerts.
+    // The documents that a daemon sends are checked in the tests of alerts.
     checked.insert("gua.alert.v1".to_owned());
     // What commands print about a board, in the tests of boards.
     checked.insert("gua.board-list.v1".to_owned());

@@ -1,5 +1,5 @@
-//! What each command shows on terminals of 80 and 140 columns, light and dark, and the pictures of the documentation that
-//! are made from it. `INSTA_UPDATE=always` rewrites the recordings, `scripts/pictures` the pictures.
+//! Output of each command on terminals of 80 and 140 columns, light and dark, and the pictures of the documentation
+//! that are made from it. `INSTA_UPDATE=always` rewrites the recordings, `scripts/pictures` the pictures.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn home() -> TestHost {
     home
 }
 
-/// What a command prints on a terminal of this width.
+/// Output of a command on a terminal of this width.
 fn shown(home: &TestHost, line: &str, columns: u16) -> String {
     let pty = Pty::sized(columns, 50);
     let mut command = home.gua_command(line);

@@ -1,4 +1,4 @@
-//! What hosts and people send: pushes at fixed times, frames every second, and requests for pages.
+//! Requests of hosts and people: pushes at fixed times, frames every second, and requests for pages.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

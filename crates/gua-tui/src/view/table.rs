@@ -15,7 +15,7 @@ use crate::app::{App, Medium, View};
 use crate::format::{self, bytes, clip};
 use crate::rows::{ProcessRow, UserRow, user_name};
 
-/// A column of this width. Those with the highest `rank` are dropped first. Its key is the name by which lines are
+/// A column of this width. Columns with the highest `rank` are dropped first. Its key is the name by which lines are
 /// sorted, if they can be.
 const fn column<R>(
     (key, head): (&'static str, &'static str),

@@ -225,7 +225,7 @@ pub enum BoardCommand {
     },
 }
 
-/// How people and agents reach a board, and its data.
+/// Addresses, encryption and data of a board.
 #[derive(Debug, Args)]
 pub struct BoardServeArgs {
     #[command(flatten)]
@@ -292,7 +292,7 @@ pub struct ApiTokenArgs {
     /// Name of the account.
     #[arg(long, value_name = "NAME")]
     pub user: String,
-    /// What the token may do: read or write.
+    /// Rights of the token: read or write.
     #[arg(long, value_name = "SCOPE", default_value = "read")]
     pub scope: Scope,
     /// Lifetime of the token [default: until it is revoked].
@@ -379,7 +379,7 @@ fn issuer(text: &str) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// How people log in besides passwords.
+/// Ways to log in besides passwords.
 #[derive(Debug, Args)]
 pub struct SignOnArgs {
     /// URL of an OpenID Connect provider at which people can log in.

@@ -58,7 +58,7 @@ pub struct DoctorArgs {
     after_help = "Examples:\n  gua verify > verify.txt        compare for two minutes, for a report to share\n  gua verify --for 10s           a short check"
 )]
 pub struct VerifyArgs {
-    /// How long to compare.
+    /// Length of the comparison.
     #[arg(long = "for", value_name = "DURATION", default_value = "2m", value_parser = gua_model::duration::parse)]
     pub length: Duration,
 
@@ -125,8 +125,8 @@ pub struct ServiceInstallArgs {
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// Who may ask about the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
-    /// with hidepid the group that can see all processes].
+    /// Users who may query the host's history: everyone, group:NAME or root [default: as installed before; else
+    /// everyone, or with hidepid the group that can see all processes].
     #[arg(long, value_name = "WHO", conflicts_with = "sync_once")]
     pub readable_by: Option<String>,
 
@@ -156,7 +156,7 @@ pub struct ServiceInstallArgs {
     pub unit: UnitArgs,
 }
 
-/// How a unit is installed.
+/// Options of an installed unit.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct UnitArgs {
     /// Enable the unit for the next boot without starting it now.

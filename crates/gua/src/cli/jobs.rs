@@ -243,7 +243,7 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
                   gua keep 2h --why \"evaluation after the download\"\n  \
                   gua keep --end    you no longer need them")]
 pub struct KeepArgs {
-    /// How long you still need the GPUs, at most 7d.
+    /// Time for which you still need the GPUs, at most 7d.
     #[arg(value_name = "DURATION", value_parser = gua_model::duration::parse, required_unless_present = "end")]
     pub length: Option<Duration>,
 

@@ -196,7 +196,7 @@ pub struct DemoArgs {
     pub recording: RecordDemoArgs,
 }
 
-/// What to show of the simulated month.
+/// View of the simulated month.
 #[derive(Debug, Subcommand)]
 pub enum DemoView {
     /// Show the live view of the simulated GPUs.

@@ -23,7 +23,7 @@ use super::claim;
 use crate::commands::prelude::*;
 use crate::context::this_process;
 
-/// Maximum age of a recorded tick that a log-in message rests on.
+/// Maximum age of a recorded tick that is used for a log-in message.
 const RECENT: SignedDuration = SignedDuration::from_mins(15);
 
 pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {

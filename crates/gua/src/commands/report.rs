@@ -12,12 +12,12 @@ use gua_render::report::{By, Page, Words, html, json, korean, page_table, screen
 
 use crate::commands::prelude::*;
 
-/// What a report prints on a terminal.
+/// Form of a report on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTerminal {
-    /// What a reader needs first.
+    /// The most important facts on one screen.
     Screen,
-    /// The sections, as into a pipe: what gpu-usage-audit prints.
+    /// The sections, as into a pipe: the output of gpu-usage-audit.
     Sections,
 }
 

@@ -157,7 +157,7 @@ fn gate(args: &ServeArgs) -> anyhow::Result<Gate> {
     }
 }
 
-/// What strangers see.
+/// Warning about the access of strangers.
 fn warning(gate: &Gate) -> &'static str {
     match gate {
         Gate::ThisHost => "",

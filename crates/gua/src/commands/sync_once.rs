@@ -89,7 +89,7 @@ struct Sync<'a> {
     origin: Origin,
 }
 
-/// Where a sample comes from.
+/// Source of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Driver,
@@ -172,7 +172,7 @@ impl Sync<'_> {
     }
 }
 
-/// Where the sample is stored.
+/// Place in which the sample is stored.
 enum Stored {
     At(PathBuf),
     /// A collector has the history open and takes its own samples.

@@ -93,7 +93,7 @@ impl Served {
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
-    /// What the board has logged.
+    /// Log of the board so far.
     pub(crate) fn log(&self) -> String {
         self.running.stderr()
     }

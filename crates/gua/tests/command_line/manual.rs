@@ -1,4 +1,4 @@
-//! How other programs read our generated files: completion scripts in shells, manual pages in groff.
+//! Generated files, as other programs read them: completion scripts in shells, manual pages in groff.
 
 use std::path::Path;
 use std::process::Command;

@@ -200,7 +200,7 @@ fn installing_a_package_restarts_its_services_and_not_those_of_another_installat
     let message =
         "gua: gua-board.service did not restart; see `systemctl status gua-board.service`";
     assert!(messages.contains(message), "{messages}");
-    // What does not run is not started.
+    // A unit that does not run is not started.
     let idle = Root::new(&[], "");
     fake(&idle, "is-active");
     let (log, _) = idle.run("postinst", "configure");

@@ -1,4 +1,4 @@
-//! What a fault costs: exactly its own readings. Everything else is stored, and on schedule.
+//! Effects of faults: each loses exactly its own readings. Everything else is stored, and on schedule.
 
 use std::process::Command;
 use std::time::Duration;

@@ -134,7 +134,7 @@ fn a_traced_daemon_makes_only_calls_that_its_unit_permits() {
     });
     rustix::process::kill_process(traced_pid(), Signal::TERM).unwrap();
     daemon.child.wait().unwrap();
-    // What the reader opens through its group.
+    // Files that the reader opens through its group.
     for name in ["service.db", "pseudonyms.salt"] {
         let mode = fs::metadata(host.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640, "{name}");

@@ -118,7 +118,7 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
     let is_in_name = |letter: char| letter.is_alphanumeric() || "-.".contains(letter);
     let mut words = text.split(|letter: char| !is_in_name(letter));
     assert!(!words.any(|word| word == machine.trim()), "{machine}");
-    // What helps to find a problem stays.
+    // Text that helps to find a problem stays.
     for kept in [
         "tick not stored: the history is locked by pid 4711 (hidden)",
         "push failed: no route to (hidden)",

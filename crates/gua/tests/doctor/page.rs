@@ -1,4 +1,4 @@
-//! What the page says about GPUs, holders, nvidia-smi, the configuration and the path of the history.
+//! Statements of the page about GPUs, holders, nvidia-smi, the configuration and the path of the history.
 
 use std::fs;
 use std::path::Path;

@@ -15,7 +15,7 @@ fn home() -> TestHost {
     home
 }
 
-/// What a program prints on a terminal.
+/// Output of a program on a terminal.
 fn on_terminal(home: &TestHost, program: &Path, line: &str) -> String {
     let pty = Pty::new();
     let mut command = home.command(program);

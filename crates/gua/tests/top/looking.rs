@@ -1,4 +1,4 @@
-//! What is shown and what keys do, with healthy, lost, hung and changing GPUs.
+//! Screens and effects of keys, with healthy, lost, hung and changing GPUs.
 
 use super::{TWO_GPUS, held_by, host, top};
 use crate::GUA;

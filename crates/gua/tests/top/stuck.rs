@@ -1,5 +1,4 @@
-//! What is written to a terminal: no more than needed, and nothing while the other end is not read, as behind a hung
-//! connection.
+//! Writes to a terminal: no more than needed, and none while the other end is not read, as behind a hung connection.
 
 use std::fs::File;
 use std::io::Write as _;

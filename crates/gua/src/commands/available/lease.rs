@@ -264,7 +264,7 @@ impl Requester<'_> {
         Observed::new(found.sample, boot, thresholds, found.choice())
     }
 
-    /// Confirms the offer if the GPUs are free at a sample taken after it.
+    /// Confirms the offer if the GPUs are free in a sample taken after it.
     fn confirm(&self, offer: Offer, sample: &Sample) -> Option<Grant> {
         let observed = self.observed(&Found::new(self.query, sample));
         offer.confirm(&self.claims.dir, &observed, &self.claims.kernel)

@@ -17,7 +17,7 @@ use crate::commands::prelude::*;
 /// Maximum delay of a signal while the driver does not answer.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// What follows a pause.
+/// Next step after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Again,
