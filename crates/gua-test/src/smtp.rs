@@ -1,6 +1,7 @@
-//! A mail server on loopback that records mails (RFC 5321), with STARTTLS (RFC 3207) if it has a certificate.
+//! A mail server on loopback that records mails (RFC 5321), without TLS, with STARTTLS (RFC 3207) or with TLS from the first byte
+//! (RFC 8314).
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,27 +34,40 @@ struct Shared {
     refusal: Option<String>,
 }
 
+#[derive(Clone, Debug)]
+enum Encryption {
+    None,
+    StartTls(TlsServer),
+    FirstByte(TlsServer),
+}
+
 impl SmtpServer {
     #[must_use]
     pub fn start() -> Self {
-        Self::listen(None)
+        Self::listen(Encryption::None)
     }
 
     /// A server with STARTTLS under the name of a host. Its certificate is written to `ca_file`.
     #[must_use]
-    pub fn with_tls(host: &str, ca_file: &Path) -> Self {
-        Self::listen(Some(TlsServer::new(host, ca_file)))
+    pub fn with_starttls(host: &str, ca_file: &Path) -> Self {
+        Self::listen(Encryption::StartTls(TlsServer::new(host, ca_file)))
     }
 
-    fn listen(tls: Option<TlsServer>) -> Self {
+    /// A server with TLS from the first byte under the name of a host. Its certificate is written to `ca_file`.
+    #[must_use]
+    pub fn with_tls(host: &str, ca_file: &Path) -> Self {
+        Self::listen(Encryption::FirstByte(TlsServer::new(host, ca_file)))
+    }
+
+    fn listen(encryption: Encryption) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::<Mutex<Shared>>::default();
         let ours = Arc::clone(&shared);
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
-                let (shared, tls) = (Arc::clone(&ours), tls.clone());
-                thread::spawn(move || serve(socket, &shared, tls.as_ref()));
+                let (shared, encryption) = (Arc::clone(&ours), encryption.clone());
+                thread::spawn(move || serve(socket, &shared, &encryption));
             }
         });
         Self { port, shared }
@@ -85,22 +99,32 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn serve(mut socket: TcpStream, shared: &Mutex<Shared>, tls: Option<&TlsServer>) -> Option<()> {
-    write!(socket, "220 test ESMTP\r\n").ok()?;
-    let start = match tls {
-        Some(_) => "250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN",
-        None => "250-test\r\n250 AUTH PLAIN",
-    };
-    let socket = converse(socket, shared, start, false)?;
-    let encrypted = tls?.accept(socket)?;
-    converse(encrypted, shared, "250-test\r\n250 AUTH PLAIN", true).map(drop)
+fn serve(socket: TcpStream, shared: &Mutex<Shared>, encryption: &Encryption) -> Option<()> {
+    const EXTENSIONS: &str = "250-test\r\n250 AUTH PLAIN";
+    match encryption {
+        Encryption::None => converse(greet(socket)?, shared, EXTENSIONS, false).map(drop),
+        Encryption::StartTls(tls) => {
+            let extensions = "250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN";
+            let socket = converse(greet(socket)?, shared, extensions, false)?;
+            converse(tls.accept(socket)?, shared, EXTENSIONS, true).map(drop)
+        }
+        Encryption::FirstByte(tls) => {
+            let stream = greet(tls.accept(socket)?)?;
+            converse(stream, shared, EXTENSIONS, true).map(drop)
+        }
+    }
 }
 
-/// Holds a conversation, with `greeting` as the answer to EHLO. Returns the stream if the client wants to encrypt it.
+fn greet<S: Duplex>(mut stream: S) -> Option<S> {
+    write!(stream, "220 test ESMTP\r\n").ok()?;
+    Some(stream)
+}
+
+/// Holds a conversation, with `extensions` as the answer to EHLO. Returns the stream if the client wants to encrypt it.
 fn converse<S: Duplex>(
     stream: S,
     shared: &Mutex<Shared>,
-    greeting: &str,
+    extensions: &str,
     is_encrypted: bool,
 ) -> Option<S> {
     let mut stream = BufReader::new(stream);
@@ -115,7 +139,7 @@ fn converse<S: Duplex>(
         let (verb, rest) = line.split_once([' ', ':']).unwrap_or((&line, ""));
         let address = || rest.split_once(':').map_or("", |(_, address)| address);
         match verb.to_ascii_uppercase().as_str() {
-            "EHLO" => say(greeting)?,
+            "EHLO" => say(extensions)?,
             "STARTTLS" => {
                 say("220 go on")?;
                 return Some(stream.into_inner());

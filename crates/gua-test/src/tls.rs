@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use rcgen::CertifiedKey;
+use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A connection, encrypted or not.
@@ -18,8 +18,10 @@ pub(crate) struct TlsServer(Arc<ServerConfig>);
 impl TlsServer {
     /// A server of a host. Its certificate is written to `ca_file`.
     pub(crate) fn new(host: &str, ca_file: &Path) -> Self {
-        let CertifiedKey { cert, signing_key } =
-            rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+        let signing_key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new([host.to_owned()]).unwrap();
+        parameters.distinguished_name.push(DnType::CommonName, host);
+        let cert = parameters.self_signed(&signing_key).unwrap();
         std::fs::write(ca_file, cert.pem()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signing_key.serialize_der());

@@ -21,9 +21,34 @@ const STEP_LIMIT: Duration = Duration::from_secs(10);
 const IMPLICIT_TLS: u16 = 465;
 const MAX_CERTIFICATES: u64 = 1 << 20;
 
+/// When TLS begins in a conversation with another host.
+#[derive(Clone, Copy)]
+enum TlsStart {
+    FirstByte,
+    StartTls,
+}
+
+impl TlsStart {
+    fn of(port: u16) -> Self {
+        match port {
+            IMPLICIT_TLS => Self::FirstByte,
+            _ => Self::StartTls,
+        }
+    }
+}
+
 pub(super) fn send(
     email: &Email,
     message: &AlertMessage,
+    options: &ConnectOptions,
+) -> Result<(), SendError> {
+    send_with(email, message, TlsStart::of(email.smtp.1), options)
+}
+
+fn send_with(
+    email: &Email,
+    message: &AlertMessage,
+    start: TlsStart,
     options: &ConnectOptions,
 ) -> Result<(), SendError> {
     let to = email.recipient_of(message.user.as_deref());
@@ -32,7 +57,7 @@ pub(super) fn send(
     let mut builder = SmtpTransport::builder_dangerous(host)
         .port(*port)
         .timeout(Some(STEP_LIMIT))
-        .tls(tls(host, *port, options)?);
+        .tls(tls(host, start, options)?);
     if let Some((user, file)) = &email.account {
         builder = builder.credentials(Credentials::new(user.clone(), secret(file)?));
     }
@@ -63,7 +88,7 @@ fn mail(email: &Email, message: &AlertMessage, to: &str) -> Result<Message, Stri
 }
 
 /// Mail to another host is always encrypted: it may need a password.
-fn tls(host: &str, port: u16, options: &ConnectOptions) -> Result<Tls, String> {
+fn tls(host: &str, start: TlsStart, options: &ConnectOptions) -> Result<Tls, String> {
     let is_loopback = host == "localhost"
         || host
             .trim_matches(['[', ']'])
@@ -80,15 +105,15 @@ fn tls(host: &str, port: u16, options: &ConnectOptions) -> Result<Tls, String> {
         parameters = parameters.add_root_certificate(certificate);
     }
     let parameters = parameters.build().map_err(|error| chain(&error))?;
-    Ok(match port {
-        IMPLICIT_TLS => Tls::Wrapper(parameters),
-        _ => Tls::Required(parameters),
+    Ok(match start {
+        TlsStart::FirstByte => Tls::Wrapper(parameters),
+        TlsStart::StartTls => Tls::Required(parameters),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::Path;
 
     use gua_test::smtp::SmtpServer;
 
@@ -144,34 +169,54 @@ mod tests {
 
     #[test]
     fn a_password_is_only_sent_encrypted_to_a_server_that_proves_its_name() {
+        let of_plain = "STARTTLS is not supported";
+        check_encryption(TlsStart::StartTls, SmtpServer::with_starttls, of_plain);
+    }
+
+    #[test]
+    fn a_password_is_only_sent_encrypted_where_tls_begins_with_the_first_byte() {
+        let of_plain = "InvalidContentType";
+        check_encryption(TlsStart::FirstByte, SmtpServer::with_tls, of_plain);
+    }
+
+    /// Sends to servers with and without a trusted certificate. `of_plain` is part of the error of one without TLS.
+    fn check_encryption(start: TlsStart, server_of: fn(&str, &Path) -> SmtpServer, of_plain: &str) {
         let directory = tempfile::tempdir().unwrap();
         let [ca_file, other_ca, password] =
             ["ca.pem", "other.pem", "password"].map(|name| directory.path().join(name));
         gua_test::write_private(&password, "s3cret\n");
-        let trusting = |ca_file: &PathBuf| ConnectOptions {
-            ca_file: Some(ca_file.clone()),
-            ..options()
-        };
         // Linux connects this address to the host itself, and it is not one of those that mail goes to without TLS.
         let host = "0.0.0.0";
-        let email = |server: &SmtpServer| Email {
-            smtp: (host.to_owned(), server.port()),
-            account: Some(("gua".to_owned(), password.clone())),
-            ..email(server)
+        let sent = |server: &SmtpServer, ca_file: &Path| {
+            let email = Email {
+                smtp: (host.to_owned(), server.port()),
+                account: Some(("gua".to_owned(), password.clone())),
+                ..email(server)
+            };
+            let options = ConnectOptions {
+                ca_file: Some(ca_file.to_owned()),
+                ..options()
+            };
+            send_with(&email, &message(), start, &options)
         };
-        let server = SmtpServer::with_tls(host, &ca_file);
-        send(&email(&server), &message(), &trusting(&ca_file)).unwrap();
+        let server = server_of(host, &ca_file);
+        sent(&server, &ca_file).unwrap();
         assert!(server.mails()[0].is_encrypted);
 
-        let elsewhere = SmtpServer::with_tls("mail.example.com", &other_ca);
+        let elsewhere = server_of("mail.example.com", &other_ca);
         let plain = SmtpServer::start();
-        for (server, ca_file) in [
-            (&server, &other_ca),
-            (&elsewhere, &other_ca),
-            (&plain, &ca_file),
+        for (server, ca_file, expected) in [
+            (
+                &server,
+                &other_ca,
+                "invalid peer certificate: UnknownIssuer",
+            ),
+            (&elsewhere, &other_ca, "not valid for name \"0.0.0.0\""),
+            (&plain, &ca_file, of_plain),
         ] {
-            let error = send(&email(server), &message(), &trusting(ca_file)).unwrap_err();
+            let error = sent(server, ca_file).unwrap_err();
             assert!(error.is_retryable, "{error:?}");
+            assert!(error.message.contains(expected), "{error:?}");
         }
         assert_eq!(server.passwords().len(), 1);
         assert!(elsewhere.passwords().is_empty() && plain.passwords().is_empty());
@@ -189,9 +234,10 @@ mod tests {
 
     #[test]
     fn mail_to_another_host_is_encrypted() {
-        let is_plain = |host: &str, port| matches!(tls(host, port, &options()), Ok(Tls::None));
-        assert!(is_plain("localhost", 25) && is_plain("127.0.0.1", 25) && is_plain("::1", 25));
-        let of = |port| tls("mail.example.com", port, &options()).unwrap();
+        let of_host = |host: &str, port| tls(host, TlsStart::of(port), &options()).unwrap();
+        let is_plain = |host: &str| matches!(of_host(host, 25), Tls::None);
+        assert!(is_plain("localhost") && is_plain("127.0.0.1") && is_plain("::1"));
+        let of = |port| of_host("mail.example.com", port);
         assert!(matches!(of(587), Tls::Required(_)));
         assert!(matches!(of(465), Tls::Wrapper(_)));
         // A setting for boards and webhooks does not apply to a password.
@@ -200,7 +246,7 @@ mod tests {
             ..options()
         };
         assert!(matches!(
-            tls("mail.example.com", 25, &options),
+            tls("mail.example.com", TlsStart::of(25), &options),
             Ok(Tls::Required(_))
         ));
     }
