@@ -217,13 +217,35 @@ fn slack_text(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// A header can carry printable ASCII only.
+/// Text as the value of a header. What is not printable ASCII, or looks like an encoded word, becomes encoded words of at most 75
+/// characters (RFC 2047), which ntfy decodes (<https://docs.ntfy.sh/publish/#message-title>).
 fn header_text(text: &str) -> String {
-    let letter = |letter: char| match letter {
-        ' '..='~' => letter,
-        _ => '?',
-    };
-    text.chars().map(letter).collect()
+    const START: &str = "=?UTF-8?Q?";
+    const END: &str = "?=";
+    const MAX_WORD: usize = 75;
+    if text.chars().all(|letter| matches!(letter, ' '..='~')) && !text.contains("=?") {
+        return text.to_owned();
+    }
+    let mut words = vec![START.to_owned()];
+    for letter in text.chars() {
+        let encoded = match letter {
+            ' ' => "_".to_owned(),
+            '!'..='~' if !"=?_".contains(letter) => letter.to_string(),
+            // A character must not be divided between two words.
+            _ => {
+                let bytes = letter.to_string().into_bytes().into_iter();
+                bytes.map(|byte| format!("={byte:02X}")).collect()
+            }
+        };
+        match words.last_mut() {
+            Some(word) if word.len() + encoded.len() + END.len() <= MAX_WORD => {
+                word.push_str(&encoded);
+            }
+            _ => words.push(format!("{START}{encoded}")),
+        }
+    }
+    // A reader ignores the space between two words.
+    words.join(&format!("{END} ")) + END
 }
 
 /// Runs a command with the document on its standard input.

@@ -85,7 +85,32 @@ fn every_service_gets_the_body_that_it_expects() {
     let ntfy = sent(Shape::Ntfy);
     assert_eq!(ntfy.line, "POST /hook/s3cret?auth=QmVhcmVyIHRr");
     assert_eq!(ntfy.text(), message().text);
-    assert_eq!(ntfy.header("title"), Some("lab1: ada holds 1 GPU ?"));
+    assert_eq!(
+        ntfy.header("title"),
+        Some("=?UTF-8?Q?lab1:_ada_holds_1_GPU_=E2=9C=93?=")
+    );
+}
+
+#[test]
+fn a_header_holds_ascii_as_it_is_and_other_text_as_encoded_words() {
+    for (text, expected) in [
+        ("", ""),
+        ("lab1: 2 GPUs (a_b = 50%?)", "lab1: 2 GPUs (a_b = 50%?)"),
+        (
+            "café_=? \u{1f9ea}",
+            "=?UTF-8?Q?caf=C3=A9=5F=3D=3F_=F0=9F=A7=AA?=",
+        ),
+        // Text that would be decoded.
+        ("=?UTF-8?Q?a?=", "=?UTF-8?Q?=3D=3FUTF-8=3FQ=3Fa=3F=3D?="),
+        ("a\r\nb", "=?UTF-8?Q?a=0D=0Ab?="),
+    ] {
+        assert_eq!(header_text(text), expected, "{text:?}");
+    }
+    // A character of 9 letters: 7 of them fill a word up to the limit of 75.
+    let long = header_text(&"✓".repeat(8));
+    let full = format!("=?UTF-8?Q?{}?=", "=E2=9C=93".repeat(7));
+    assert_eq!(full.len(), 75);
+    assert_eq!(long, format!("{full} =?UTF-8?Q?=E2=9C=93?="));
 }
 
 #[test]
