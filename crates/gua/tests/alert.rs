@@ -1,6 +1,8 @@
 //! Alerts of a running daemon, and the commands about them.
 
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use gua_test::webhook::{Behaviour, Webhook};
 use gua_test::{Ended, Pty, Sleeper, TestHost, schema, wait_for, wait_until};
 use rustix::process::Signal;
 
-use crate::host;
+use crate::{GUA, TWO_GPUS, host};
 
 /// A host whose GPU 0 is held and not used, with these lines in an alert.
 fn alerting(sleeper: &Sleeper, lines: &str) -> TestHost {
@@ -243,7 +245,7 @@ fn a_kept_gpu_is_shown_everywhere_and_ends() {
     for (line, code) in [("keep 8d --why x", 2), ("keep 2h", 2), ("keep", 2)] {
         assert_eq!(host.gua(line).code, code, "{line}");
     }
-    let free = crate::host(crate::TWO_GPUS).gua("keep 1h --why x");
+    let free = crate::host(TWO_GPUS).gua("keep 1h --why x");
     assert_eq!(
         (free.code, free.stderr.contains("you hold no GPU")),
         (1, true),
@@ -358,6 +360,129 @@ fn a_person_is_nudged_once_a_day_sees_it_and_can_answer() {
 }
 
 #[test]
+fn a_user_nudges_through_the_service_and_the_holder_sees_it_on_the_terminal() {
+    if !gua_test::runs_as_root("the service and two other users") {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    const ADA: u32 = 2294;
+    let mut holder = Command::new("sleep")
+        .arg("600")
+        .uid(NOBODY)
+        .spawn()
+        .unwrap();
+    let pid = holder.id();
+    let host = host(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+    ));
+    host.write(
+        "system.toml",
+        "[[alert]]\nwhen = [\"nudge\"]\nlonger_than = \"1s\"\nto = \"write\"\n",
+    );
+    host.open_to_users();
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    // A private history, as that of the service. A daemon of root answers questions about it.
+    let db = host.path("service/gua.db");
+    std::fs::create_dir(host.path("service")).unwrap();
+    set_mode(&host.path("service"), 0o700);
+    let program = host.write(
+        "bin/write",
+        "#!/bin/sh\n(echo \"$*\"; cat) >\"$HOME/written\"\n",
+    );
+    set_mode(&program, 0o755);
+    let home = host.path("ada");
+    std::fs::create_dir(&home).unwrap();
+    chown(&home, Some(ADA), None).unwrap();
+    let nudge = || {
+        let mut command = host.command(host.path("gua"));
+        let path = format!("{}:/usr/bin:/bin", host.path("bin").display());
+        command.args(["nudge", "nobody"]);
+        command.env("HOME", &home).env("PATH", path);
+        Ended::from(command.uid(ADA).gid(ADA).output().unwrap())
+    };
+    let unanswered = nudge();
+    assert_eq!(unanswered.code, 1, "{unanswered:?}");
+    let line = format!("daemon --foreground --interval 200ms --db {}", db.display());
+    let mut daemon = host.foreground(&line);
+    let terminal = Pty::new();
+    chown(&terminal.name, Some(NOBODY), None).unwrap();
+    set_mode(Path::new(&terminal.name), 0o620);
+    let asked = wait_for("the GPU has been idle for a second", || {
+        let asked = nudge();
+        (!asked.stderr.contains("holds no GPU")).then_some(asked)
+    });
+    assert_eq!(asked.code, 0, "{asked:?}");
+    let place = "This is shown to nobody on their terminal, by `gua me` and at their next log-in.";
+    assert!(asked.stdout.contains(place), "{asked:?}");
+    let written = host.read("ada/written");
+    let question = "nobody\nHello nobody, do you still need 1 GPU on ";
+    assert!(written.starts_with(question), "{written}");
+    assert!(
+        written.contains("- GPU 0: 2.0 GB held, idle for"),
+        "{written}"
+    );
+    assert!(written.contains("(uid 2294 asked"), "{written}");
+    // The daemon's own message.
+    let seen = terminal.until("gua keep");
+    assert!(seen.contains("Message from gua:"), "{seen}");
+    assert!(seen.contains("GPU 0: 2.0 GB held, idle for"), "{seen}");
+    daemon.stop();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+/// Runs commands in a mount namespace with a copy of /etc, which has no directory of gua and has its group.
+const RECIPES: &str = r#"
+mount --make-rprivate /
+mkdir "$HOME/etc"
+cp -a /etc/. "$HOME/etc"
+rm -rf "$HOME/etc/gua"
+grep -q ^gua: "$HOME/etc/group" || echo gua:x:20778: >>"$HOME/etc/group"
+mount --bind "$HOME/etc" /etc
+sudo() { "$@"; }
+sudoedit() { echo https://hooks.example.com/s3cret >"$1"; }
+umask 022
+eval "$LINES"
+"$PROGRAM" alert list --json
+"#;
+
+#[test]
+fn the_documented_commands_make_files_with_secrets_that_are_accepted() {
+    if !gua_test::runs_as_root("a copy of /etc") {
+        return;
+    }
+    let document = include_str!("../../../docs/alerts.md");
+    let lines = document.lines().filter(|line| {
+        let is_command = ["sudo", "printf"].iter().any(|word| line.starts_with(word));
+        is_command && line.contains("/etc/gua/")
+    });
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    let host = host(TWO_GPUS);
+    let table = |to: &str| {
+        format!("[[alert]]\nwhen = [\"lost\"]\nto = \"{to}\"\nurl_file = \"/etc/gua/{to}.url\"\n")
+    };
+    host.write("system.toml", table("slack") + &table("ntfy"));
+    let output = host
+        .command("/usr/bin/unshare")
+        .args(["--mount", "/bin/sh", "-ec", RECIPES])
+        .env("LINES", lines.join("\n"))
+        .env("PROGRAM", GUA)
+        .output()
+        .unwrap();
+    let list = Ended::from(output);
+    let list: serde_json::Value =
+        serde_json::from_str(&list.stdout).unwrap_or_else(|_| panic!("{list:?}"));
+    let alerts = list["alerts"].as_array().unwrap();
+    assert_eq!(alerts.len(), 2);
+    for alert in alerts {
+        assert_eq!(alert["problem"], serde_json::Value::Null, "{alert}");
+    }
+}
+
+#[test]
 fn a_gpu_that_becomes_free_is_announced() {
     let webhook = Webhook::start(Behaviour::Answer(200));
     let sleeper = Sleeper::new();
@@ -366,7 +491,7 @@ fn a_gpu_that_becomes_free_is_announced() {
         "bin/notify-send",
         "#!/bin/sh\necho \"$*\" > \"${0%/*}/shown\"\n",
     );
-    std::fs::set_permissions(desktop, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(desktop, PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", host.path("bin").display());
     let busy = |pid: u32| {
         let card = |uuid: &str| {
