@@ -47,6 +47,12 @@ impl HostRoot {
         self.0.join(path)
     }
 
+    /// Whether systemd is the service manager of the host (sd_booted(3)). It is not in most containers.
+    #[must_use]
+    pub fn runs_systemd(&self) -> bool {
+        self.join("run/systemd/system").is_dir()
+    }
+
     fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         read(&self.join(path), limit)
     }

@@ -6,9 +6,8 @@ use std::io::Write as _;
 use crate::variable;
 
 /// Reasons that installing a package cannot remove: an ordinary user, a container, an older distribution.
-const ACCEPTED: [&str; 8] = [
+const ACCEPTED: [&str; 7] = [
     "needs root",
-    "needs root or systemd",
     "needs root with CAP_SYS_PTRACE",
     "no mounts here",
     "no access control lists here",

@@ -130,9 +130,8 @@ fn timer(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::process::Command;
-
+    use super::super::place::Scope;
+    use super::super::tests::verify;
     use super::*;
 
     fn facts(minutes: u64) -> Facts {
@@ -148,24 +147,9 @@ mod tests {
     #[test]
     fn systemd_finds_nothing_wrong_with_the_units() {
         for minutes in [1, 5, 7, 20, 60, 90, 120, 1440] {
-            let directory = tempfile::tempdir().unwrap();
             let facts = facts(minutes);
-            fs::write(directory.path().join(SERVICE), service(&facts)).unwrap();
-            fs::write(directory.path().join(TIMER), timer(&facts)).unwrap();
-            let verified = Command::new("systemd-analyze")
-                .args(["verify", "--user"])
-                .arg(directory.path().join(TIMER))
-                .arg(directory.path().join(SERVICE))
-                .env("XDG_RUNTIME_DIR", directory.path())
-                .output()
-                .expect("systemd-analyze is needed (Debian: systemd)");
-            let said = String::from_utf8_lossy(&verified.stderr);
-            let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
-            assert!(
-                verified.status.success() && ours.is_empty(),
-                "{said}\n{}",
-                timer(&facts)
-            );
+            let units = [(TIMER, timer(&facts)), (SERVICE, service(&facts))];
+            verify(&units, Scope::User);
         }
     }
 

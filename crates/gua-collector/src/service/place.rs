@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
+use gua_probe::host::HostRoot;
 
 use super::{collector, unit};
 use crate::location::OF_THE_HOST;
@@ -26,6 +27,8 @@ pub struct Place {
     pub scope: Scope,
     /// Root of an image to change instead of the running system.
     pub(super) root: Option<PathBuf>,
+    /// The running system.
+    pub(super) host: HostRoot,
     directory: PathBuf,
 }
 
@@ -55,6 +58,7 @@ impl Place {
         Ok(Self {
             scope,
             root,
+            host: HostRoot::real(),
             directory,
         })
     }

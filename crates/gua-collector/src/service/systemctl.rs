@@ -1,6 +1,5 @@
 //! Calls of systemctl for the host or a user, on the running system or in an image.
 
-use std::path::Path;
 use std::process::Command;
 
 use gua_model::failure::Failure;
@@ -15,7 +14,7 @@ pub(super) struct Systemctl<'a> {
 impl Systemctl<'_> {
     /// Whether systemd is running; false for an image and in most containers.
     pub(super) fn is_running(&self) -> bool {
-        !self.place.is_image() && Path::new("/run/systemd/system").is_dir()
+        !self.place.is_image() && self.place.host.runs_systemd()
     }
 
     fn arguments(&self, words: &[&str]) -> Vec<String> {
@@ -107,5 +106,29 @@ impl Systemctl<'_> {
             }
             _ => format!("see `journalctl {}`", words.join(" ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use gua_probe::host::HostRoot;
+
+    use super::*;
+
+    #[test]
+    fn systemd_is_running_if_it_has_made_its_directory_and_no_image_is_changed() {
+        let host = tempfile::tempdir().unwrap();
+        let is_running = |root: Option<&Path>| {
+            let root = root.map(Path::to_owned);
+            let mut place = Place::new(Some(Scope::User), root, Some(host.path())).unwrap();
+            place.host = HostRoot(host.path().to_owned());
+            Systemctl { place: &place }.is_running()
+        };
+        assert!(!is_running(None));
+        std::fs::create_dir_all(host.path().join("run/systemd/system")).unwrap();
+        assert!(is_running(None));
+        assert!(!is_running(Some(host.path())));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use gua_probe::process::user_ids;
 use gua_settings::Loaded;
@@ -16,6 +16,30 @@ use super::reject_changeable_alerts;
 use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text, without_board};
 use crate::location::OF_THE_HOST;
 
+/// Runs systemd-analyze with an empty `/run`, because it reads units and writes files there. Returns `None` where nothing can be mounted.
+fn systemd_analyze(arguments: &[&str], files: &[PathBuf]) -> Option<Output> {
+    const SCRIPT: &str = "mount -t tmpfs tmpfs /run || exit 77; exec systemd-analyze \"$@\"";
+    let runtime = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", SCRIPT, "sh"])
+        .args(arguments)
+        .args(files)
+        .env("XDG_RUNTIME_DIR", runtime.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || said.starts_with("unshare: ") {
+        gua_test::not_tested("no mounts here", "units with systemd-analyze");
+        return None;
+    }
+    assert_ne!(
+        output.status.code(),
+        Some(127),
+        "systemd-analyze is needed (Debian: systemd): {said}"
+    );
+    Some(output)
+}
+
 /// Requires that `systemd-analyze verify` prints nothing, as it does for valid units.
 #[track_caller]
 pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
@@ -25,31 +49,19 @@ pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
         fs::write(&path, text).unwrap();
         path
     });
-    let verified = Command::new("systemd-analyze")
-        .arg("verify")
-        .args((scope == Scope::User).then_some("--user"))
-        .args(paths)
-        .env("XDG_RUNTIME_DIR", directory.path())
-        .output()
-        .expect("systemd-analyze is needed (Debian: systemd)");
-    let said = String::from_utf8_lossy(&verified.stderr);
-    if cannot_analyse(&said) {
+    let arguments: &[&str] = match scope {
+        Scope::System => &["verify"],
+        Scope::User => &["verify", "--user"],
+    };
+    let Some(verified) = systemd_analyze(arguments, &paths.collect::<Vec<_>>()) else {
         return;
-    }
+    };
+    let said = String::from_utf8_lossy(&verified.stderr);
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
     assert!(
         verified.status.success() && ours.is_empty(),
         "{said}\n{units:?}"
     );
-}
-
-/// Whether an ordinary user on a machine without systemd asked systemd-analyze, which then fails.
-fn cannot_analyse(said: &str) -> bool {
-    let fails = said.contains("Failed to create directory '/run/systemd/'");
-    if fails {
-        gua_test::not_tested("needs root or systemd", "units with systemd-analyze");
-    }
-    fails
 }
 
 #[track_caller]
@@ -81,15 +93,11 @@ pub(super) fn check_exposure(name: &str, text: &str, most: u32) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
     fs::write(&path, text).unwrap();
-    let analysed = Command::new("systemd-analyze")
-        .args(["security", "--offline=true", "--no-pager"])
-        .arg(format!("--threshold={most}"))
-        .arg(&path)
-        .output()
-        .expect("systemd-analyze is needed (Debian: systemd)");
-    if cannot_analyse(&String::from_utf8_lossy(&analysed.stderr)) {
+    let threshold = format!("--threshold={most}");
+    let arguments = ["security", "--offline=true", "--no-pager", &threshold];
+    let Some(analysed) = systemd_analyze(&arguments, &[path]) else {
         return;
-    }
+    };
     let said = String::from_utf8_lossy(&analysed.stdout);
     let overall = said.lines().find(|line| line.contains("Overall exposure"));
     assert!(overall.is_some(), "{analysed:?}");

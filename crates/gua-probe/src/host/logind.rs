@@ -52,7 +52,7 @@ pub fn session_user(run: &Path, audit_session: u32) -> Option<Uid> {
 
 #[must_use]
 pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
-    if !root.join("run/systemd/system").is_dir() {
+    if !root.runs_systemd() {
         return RemoveIpc::NoLogind;
     }
     let directories = DIRECTORIES.map(|name| root.join(name));
