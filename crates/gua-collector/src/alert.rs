@@ -190,11 +190,13 @@ pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<Str
 /// The configured alerts of a board for its pages. The errors of messages are left out: they are about the hosts of all workspaces,
 /// and can quote the address of a person.
 #[must_use]
-pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
+pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
     let alerts = loaded.settings.alerts.iter();
     let alerts = alerts.filter(|alert| alert.value.by == sender.by);
     let alerts = alerts.collect::<Vec<_>>();
-    listed_of(&alerts, loaded, sender, |_| UNDELIVERED.to_owned())
+    // `history` reports a state that cannot be read.
+    let (document, _) = listed_of(&alerts, loaded, sender, |_| UNDELIVERED.to_owned());
+    document
 }
 
 /// Lists these alerts; `shown` returns what is shown of a failed delivery.

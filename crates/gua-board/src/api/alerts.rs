@@ -7,7 +7,6 @@ use gua_render::alert::{AlertHistoryDocument, AlertRow, DeliveryRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tracing::warn;
 
 use super::{List, PAGE_ITEMS};
 use crate::call::Call;
@@ -88,13 +87,9 @@ pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
     let Some(log) = &call.app.options.alert_log else {
         return Ok(Json(List { items: Vec::new() }));
     };
-    let messages = match log() {
-        Ok(AlertHistoryDocument { messages, .. }) => messages,
-        Err(error) => {
-            warn!(error, "cannot read the alert messages");
-            return Err(Problem::NoHistory("cannot read the alerts".to_owned()));
-        }
-    };
+    let unreadable =
+        |_| Problem::NoHistory("cannot read the alerts; see the board's log".to_owned());
+    let AlertHistoryDocument { messages, .. } = log().map_err(unreadable)?;
     let workspace = call.workspace().as_str();
     let sees_names = call.caller().sees_names();
     let entry = |row: DeliveryRow| {

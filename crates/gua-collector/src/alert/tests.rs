@@ -239,11 +239,11 @@ fn the_page_of_a_board_shows_no_errors_of_messages() {
     let problem = |document: AlertsDocument| document.alerts[0].problem.clone().unwrap();
     let (of_administrator, _) = listed(&loaded, &sender);
     assert!(problem(of_administrator).contains("ada@example.com"));
-    let (of_page, _) = listed_for_page(&loaded, &sender);
+    let of_page = listed_for_page(&loaded, &sender);
     assert_eq!(problem(of_page), UNDELIVERED);
     // A problem of the target is shown.
     fs::remove_file(stage.directory.path().join("url")).unwrap();
-    let (of_page, _) = listed_for_page(&loaded, &sender);
+    let of_page = listed_for_page(&loaded, &sender);
     assert!(problem(of_page).contains("url"));
 }
 

@@ -273,33 +273,38 @@ fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
 /// Reads the messages that the board page shows.
 fn alert_log(directory: &Path) -> AlertLog {
     let sender = SenderState::board(directory);
-    Arc::new(move || alert::history(&sender, SHOWN_ALERTS))
+    let log = ReadLog::default();
+    Arc::new(move || log.passed("messages", alert::history(&sender, SHOWN_ALERTS)))
 }
 
 /// Reads the alerts of the configuration as it is now; the board uses it after a reload.
 fn alert_list(context: &Context, directory: &Path) -> AlertList {
     let sender = SenderState::board(directory);
     let (inputs, flags) = (context.loaded.inputs.clone(), context.flags.clone());
-    let failures = Mutex::new(FailureLog::default());
+    let log = ReadLog::default();
     Arc::new(move || {
         let loaded = Loaded::from(&inputs, &flags);
-        let checked = loaded.checked().map_err(|failure| failure.message);
-        let listed = checked.map(|_| alert::listed_for_page(&loaded, &sender));
-        let problem = match &listed {
-            Ok((_, problems)) => problems.first(),
-            Err(mistake) => Some(mistake),
-        };
-        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-        match failures.change(&problem.map_or(Ok(()), Err)) {
-            Some(Ok(failures)) => info!(
-                failures,
-                "the configured alerts and their state can be read again"
-            ),
-            Some(Err(error)) => warn!(error, "cannot read the configured alerts and their state"),
+        let checked = loaded.checked().map_err(|failure| failure.to_string());
+        log.passed("configuration", checked)?;
+        Ok(alert::listed_for_page(&loaded, &sender))
+    })
+}
+
+/// Logs when reading what a page shows begins to fail, and when it succeeds again.
+#[derive(Default)]
+struct ReadLog(Mutex<FailureLog>);
+
+impl ReadLog {
+    /// Returns the result of reading `what`.
+    fn passed<T>(&self, what: &'static str, read: Result<T, String>) -> Result<T, String> {
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.change(&read) {
+            Some(Ok(failures)) => info!(what, failures, "alerts can be shown again"),
+            Some(Err(error)) => warn!(what, error, "alerts cannot be shown"),
             None => {}
         }
-        listed.map(|(document, _)| document)
-    })
+        read
+    }
 }
 
 /// Raises the soft limit of open files to the hard limit: every agent with a stream has a connection, and many systems start

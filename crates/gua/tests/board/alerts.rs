@@ -218,6 +218,46 @@ fn alerts_are_read_again_on_sighup_and_a_mistake_keeps_the_previous_ones() {
 }
 
 #[test]
+fn what_the_servers_page_cannot_show_is_logged_when_it_starts_and_ends() {
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let board = alerting(&webhook, &["when = [\"unhealthy\"]"]);
+    let agent = Reporter::enrol(&board, "lab1");
+    agent.push(0);
+    wait_until("the alert is sent", || {
+        statuses(&board) == [("unhealthy".to_owned(), "sent".to_owned())]
+    });
+    let bearer = board.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let views = || {
+        for _ in 0..3 {
+            let (status, _) = answer(&board.url, "GET /w/default/servers", &headers, b"");
+            assert_eq!(status, 200);
+        }
+    };
+    let config = board.home().read(".gua/config.toml");
+    let state = board.home().path(".gua/board/alerts.json");
+    let messages = std::fs::read(&state).unwrap();
+    for _ in 0..2 {
+        board
+            .home()
+            .write(".gua/config.toml", "[[alert]]\nwhen = 7\n");
+        std::fs::write(&state, "{").unwrap();
+        views();
+        board.home().write(".gua/config.toml", &config);
+        std::fs::write(&state, &messages).unwrap();
+        views();
+    }
+    let log = board.log();
+    for what in ["configuration", "messages"] {
+        for text in ["alerts cannot be shown", "alerts can be shown again"] {
+            let lines = log.lines().filter(|line| line.contains(text));
+            let lines: Vec<&str> = lines.filter(|line| line.contains(what)).collect();
+            assert_eq!(lines.len(), 2, "{what}: {lines:?}\n{log}");
+        }
+    }
+}
+
+#[test]
 fn a_target_that_hangs_never_delays_a_push() {
     let webhook = Webhook::start(Behaviour::Hang);
     let board = alerting(&webhook, &["when = [\"unhealthy\"]"]);
