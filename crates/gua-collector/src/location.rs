@@ -169,7 +169,7 @@ pub fn refuse_service_elsewhere(path: &Path, settings: &Settings) -> Result<(), 
 #[must_use]
 pub fn usage_error(error: &QueryError) -> Option<Failure> {
     match error {
-        QueryError::NoSuchPerson { .. } => Some(Failure::usage(format!("--user: {error}"))),
+        QueryError::NoSuchPerson { .. } => Some(Failure::of_flag("user", error.to_string())),
         QueryError::NoSuchGpu { .. }
         | QueryError::AmbiguousGpu { .. }
         | QueryError::AmbiguousRun { .. }

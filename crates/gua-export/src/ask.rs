@@ -31,13 +31,14 @@ impl Ask {
         now: Timestamp,
     ) -> Result<Self, Failure> {
         let zone = zone(words.tz.as_deref(), TimeZone::system())?;
-        let bound = |flag: &str, text: &Option<String>| -> Result<Option<Timestamp>, Failure> {
-            let text = text.as_deref();
-            text.map(|text| Ok(moment(flag, text, &zone, now)?.at))
-                .transpose()
-        };
-        let from = bound("--since", &words.since)?.unwrap_or(Timestamp::MIN);
-        let to = bound("--until", &words.until)?;
+        let bound =
+            |flag: &'static str, text: &Option<String>| -> Result<Option<Timestamp>, Failure> {
+                let text = text.as_deref();
+                text.map(|text| Ok(moment(flag, text, &zone, now)?.at))
+                    .transpose()
+            };
+        let from = bound("since", &words.since)?.unwrap_or(Timestamp::MIN);
+        let to = bound("until", &words.until)?;
         if to.is_some_and(|to| to < from) {
             return Err(Failure::usage("the window ends before it begins"));
         }

@@ -1,6 +1,7 @@
 //! Why a command cannot do what it was asked to: a message, a hint, and the exit code that scripts rely on.
 
 use std::error::Error;
+use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -24,15 +25,43 @@ impl From<Exit> for ExitCode {
 }
 
 /// Error with an exit code and an optional hint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub exit: Exit,
+    /// Name of the flag whose value is wrong, without dashes. In Python and in URLs it is the name of an argument.
+    pub flag: Option<&'static str>,
     pub message: String,
     pub hint: Option<String>,
 }
 
+impl Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(flag) = self.flag {
+            write!(out, "--{flag}: ")?;
+        }
+        out.write_str(&self.message)
+    }
+}
+
 impl Failure {
+    /// Error in the value of a flag, named without dashes.
+    #[must_use]
+    pub fn of_flag(flag: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            flag: Some(flag),
+            ..Self::usage(message)
+        }
+    }
+
+    /// The message, with the name of the flag as that of an argument.
+    #[must_use]
+    pub fn of_argument(&self) -> String {
+        let Self { flag, message, .. } = self;
+        flag.map_or_else(|| message.clone(), |name| format!("{name}: {message}"))
+    }
+
     /// Error of the caller: an invalid flag, value or configuration.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
@@ -48,6 +77,7 @@ impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
+            flag: None,
             message: message.into(),
             hint: None,
         }
@@ -75,5 +105,19 @@ impl Failure {
             hint: hint.map(Into::into),
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_names_its_flag_as_the_caller_knows_it() {
+        let failure = Failure::of_flag("since", "no such date");
+        assert_eq!(failure.to_string(), "--since: no such date");
+        assert_eq!(failure.of_argument(), "since: no such date");
+        let failure = Failure::failed("--since is in the text");
+        assert_eq!(failure.of_argument(), failure.to_string());
     }
 }

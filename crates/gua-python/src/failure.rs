@@ -34,11 +34,10 @@ pub(crate) fn of_driver(fault: &DriverFault) -> PyErr {
 
 /// Error of a command. Flags of the program are arguments here.
 pub(crate) fn of_command(failure: &Failure) -> PyErr {
-    let text = failure.message.strip_prefix("--");
-    let text = text.unwrap_or(&failure.message);
+    let text = failure.of_argument();
     let text = match &failure.hint {
         Some(hint) => format!("{text} (hint: {hint})"),
-        None => text.to_owned(),
+        None => text,
     };
     match failure.exit {
         Exit::Usage => PyValueError::new_err(text),

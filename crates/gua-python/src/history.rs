@@ -124,7 +124,7 @@ fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
 }
 
 fn loaded(db: Option<PathBuf>) -> PyResult<Loaded> {
-    let flag = FlagValue::of("--db", "history", "db", db);
+    let flag = FlagValue::of("db", "history", "db", db);
     driver::settings(flag.as_slice())
 }
 

@@ -55,10 +55,10 @@ impl Request {
         let interval = self.interval.as_deref().map(duration::parse).transpose();
         let graphics = self.count_graphics.then_some("true");
         let flags = [
-            FlagValue::of("--db", "history", "db", self.db),
-            FlagValue::of("--active-util", "states", "active_util", self.active_util),
-            FlagValue::of("--held-mb", "states", "held_mb", self.held_mb),
-            FlagValue::of("--count-graphics", "states", "count_graphics", graphics),
+            FlagValue::of("db", "history", "db", self.db),
+            FlagValue::of("active_util", "states", "active_util", self.active_util),
+            FlagValue::of("held_mb", "states", "held_mb", self.held_mb),
+            FlagValue::of("count_graphics", "states", "count_graphics", graphics),
         ];
         let flags: Vec<FlagValue> = flags.into_iter().flatten().collect();
         let loaded = Loaded::of_this_process(&flags);
@@ -69,7 +69,8 @@ impl Request {
             user: self.user,
             gpus: self.gpu,
             tz: self.tz,
-            interval: interval.map_err(|problem| Failure::usage(format!("interval: {problem}")))?,
+            interval: interval
+                .map_err(|problem| Failure::of_flag("interval", problem.to_string()))?,
             thresholds: loaded.checked()?.threshold_flags(),
             detail: Detail::default(),
         };

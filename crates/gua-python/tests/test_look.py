@@ -79,9 +79,12 @@ def test_times_can_be_python_objects(machine: Machine) -> None:
     [
         ({"since": "soon"}, "^since: "),
         ({"by": "colour"}, "by must be one of user, gpu"),
-        ({"tz": "Mars/Base"}, "time zone"),
+        ({"tz": "Mars/Base"}, "^tz: no time zone"),
+        ({"until": "2026-02-31"}, "^until: no such date"),
+        ({"by": "state", "user": "ada"}, "^by: `state` covers GPUs"),
+        ({"held_mb": -1}, "^held_mb: "),
         ({"db": "/nonexistent.db"}, "no history"),
-        ({"interval": "x"}, "interval"),
+        ({"interval": "x"}, "^interval: "),
     ],
 )
 def test_an_invalid_argument_is_a_value_error(machine: Machine, words: dict[str, Any], message: str) -> None:

@@ -40,19 +40,24 @@ fn weeks(text: &str) -> Option<Duration> {
 }
 
 /// Refuses what gpu-usage-audit does not accept: weeks, and words for calendar periods.
-pub fn refuse_new_words(flag: &str, text: &str) -> Result<(), Failure> {
+pub fn refuse_new_words(flag: &'static str, text: &str) -> Result<(), Failure> {
     match calendar(text, Date::ZERO).is_some() || weeks(text).is_some() {
         true => Err(duration::parse(text).map_or_else(
-            |problem| Failure::usage(format!("{flag}: {problem}")),
-            |_| Failure::usage(format!("{flag}: `{text}` is not a duration")),
+            |problem| Failure::of_flag(flag, problem.to_string()),
+            |_| Failure::of_flag(flag, format!("`{text}` is not a duration")),
         )),
         false => Ok(()),
     }
 }
 
 /// Parses a moment: a duration before now, a date with or without a time of day in `zone`, or a word for the start of a
-/// calendar period.
-pub fn moment(flag: &str, text: &str, zone: &TimeZone, now: Timestamp) -> Result<Moment, Failure> {
+/// calendar period. `flag` is named without dashes.
+pub fn moment(
+    flag: &'static str,
+    text: &str,
+    zone: &TimeZone,
+    now: Timestamp,
+) -> Result<Moment, Failure> {
     let parsed = duration::parse(text).or_else(|problem| weeks(text).ok_or(problem));
     let problem = match parsed {
         Ok(before) => {
@@ -76,13 +81,14 @@ pub fn moment(flag: &str, text: &str, zone: &TimeZone, now: Timestamp) -> Result
         .or_else(|| local(calendar(text, today)?.at(0, 0, 0, 0)));
     match at {
         Some(at) => Ok(Moment { at, before: None }),
-        None if is_date_in_form(text) => Err(Failure::usage(format!(
-            "{flag}: no such date: `{}`",
-            in_message(text)
-        ))),
-        None => Err(Failure::usage(format!(
-            "{flag}: {problem}, or a moment like 2026-11-01, 2026-11-01T12:00 or yesterday"
-        ))),
+        None if is_date_in_form(text) => Err(Failure::of_flag(
+            flag,
+            format!("no such date: `{}`", in_message(text)),
+        )),
+        None => Err(Failure::of_flag(
+            flag,
+            format!("{problem}, or a moment like 2026-11-01, 2026-11-01T12:00 or yesterday"),
+        )),
     }
 }
 
@@ -105,9 +111,10 @@ pub fn zone(name: Option<&str>, local: TimeZone) -> Result<TimeZone, Failure> {
         Some(name) if name.eq_ignore_ascii_case("utc") => Ok(TimeZone::UTC),
         Some(name) => TimeZone::get(name).map_err(|_| {
             let name: String = name.chars().take(40).flat_map(char::escape_debug).collect();
-            Failure::usage(format!(
-                "--tz: no time zone is called `{name}`; write it like UTC or Asia/Seoul"
-            ))
+            Failure::of_flag(
+                "tz",
+                format!("no time zone is called `{name}`; write it like UTC or Asia/Seoul"),
+            )
         }),
     }
 }
@@ -122,10 +129,10 @@ mod tests {
     fn at(text: &str) -> Result<String, String> {
         // Seoul, without the time zone database of the host.
         let zone = TimeZone::posix("KST-9").unwrap();
-        let found = moment("--since", text, &zone, NOW.parse().unwrap());
+        let found = moment("since", text, &zone, NOW.parse().unwrap());
         found
             .map(|moment| moment.at.to_zoned(zone).strftime("%F %H:%M").to_string())
-            .map_err(|failure| failure.message)
+            .map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -164,11 +171,11 @@ mod tests {
     #[test]
     fn the_replaced_tool_knows_neither_weeks_nor_words() {
         for bad in ["1w", "today", "last-month"] {
-            let failure = refuse_new_words("--since", bad).unwrap_err();
+            let failure = refuse_new_words("since", bad).unwrap_err();
             assert!(failure.message.contains("30s, 1h, 200ms"), "{failure}");
         }
         for valid in ["7d", "2026-11-01", "1y"] {
-            refuse_new_words("--since", valid).unwrap();
+            refuse_new_words("since", valid).unwrap();
         }
     }
 }

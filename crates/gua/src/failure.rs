@@ -34,7 +34,7 @@ fn report_as(form: Form, command: &str, error: &anyhow::Error) -> ExitCode {
     let mistake = error.downcast_ref().and_then(location::usage_error);
     let failure = error.chain().find_map(|cause| cause.downcast_ref());
     let (message, failure) = match &mistake {
-        Some(mistake) => (mistake.message.clone(), Some(mistake)),
+        Some(mistake) => (mistake.to_string(), Some(mistake)),
         None => (chain(error.as_ref()), failure),
     };
     let hint = match failure {

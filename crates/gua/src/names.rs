@@ -77,7 +77,7 @@ fn audit(arguments: &[OsString]) -> ExitCode {
             ),
             rest,
             |args: ReportArgs, flags| {
-                refuse_new_words("--since", &args.since)?;
+                refuse_new_words("since", &args.since)?;
                 report::run(&args, OnTerminal::Sections, &Context::load(flags)?)
             },
         ),

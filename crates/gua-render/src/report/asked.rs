@@ -47,10 +47,10 @@ impl Words {
     /// Returns the query. Times are in the local zone unless another one is named.
     pub fn ask(&self, local: &TimeZone, now: Timestamp) -> Result<Asked, Failure> {
         let zone = zone(self.tz.as_deref(), local.clone())?;
-        let since = moment("--since", &self.since, &zone, now)?;
+        let since = moment("since", &self.since, &zone, now)?;
         let until = match &self.until {
             None => now,
-            Some(text) => moment("--until", text, &zone, now)?.at,
+            Some(text) => moment("until", text, &zone, now)?.at,
         };
         let shown = |at| crate::document::local(at, &zone, "%Y-%m-%d %H:%M");
         if until < since.at {
@@ -65,8 +65,9 @@ impl Words {
             _ => format!("{} to {}", shown(since.at), shown(until)),
         };
         if self.user.is_some() && self.by == Some(By::State) {
-            return Err(Failure::usage(
-                "--by state covers GPUs, not one person; leave --user out",
+            return Err(Failure::of_flag(
+                "by",
+                "`state` covers GPUs, not one person; leave the user out",
             ));
         }
         let question = Question {

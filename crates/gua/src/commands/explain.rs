@@ -26,7 +26,7 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
             context.ask(|source| source.explain_sample(&question))
         }
         Some(text) => {
-            let at = moment("--at", text, &zone, now)?.at;
+            let at = moment("at", text, &zone, now)?.at;
             // No tick covers this very moment yet.
             let at = at.min(now - SignedDuration::from_micros(1));
             if at > now {

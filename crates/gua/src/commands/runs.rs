@@ -37,7 +37,7 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
         } => {
             let now = clock::now();
             let from = match since {
-                Some(since) => moment("--since", since, &TimeZone::system(), now)?.at,
+                Some(since) => moment("since", since, &TimeZone::system(), now)?.at,
                 None => Timestamp::MIN,
             };
             let question = RunsQuestion {

@@ -380,7 +380,7 @@ impl ThisHost {
             ..Words::default()
         };
         let asked = words.ask(&TimeZone::system(), clock::now());
-        let asked = asked.map_err(|failure| LocalError::Question(failure.message))?;
+        let asked = asked.map_err(|failure| LocalError::Question(failure.of_argument()))?;
         let report = self.context.ask(|source| source.report(&asked.question));
         let report = report.map_err(|error| history(&error))?;
         Ok((asked, report))
