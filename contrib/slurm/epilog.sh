@@ -12,7 +12,7 @@ log() { logger -t gua-epilog "job $SLURM_JOB_ID: $1"; }
 
 since=7d
 if [ -n "${SLURM_JOB_START_TIME:-}" ]; then
-    since=$(date -d "@$SLURM_JOB_START_TIME" '+%Y-%m-%d %H:%M')
+    since=$(date -u -d "@$SLURM_JOB_START_TIME" '+%Y-%m-%dT%H:%M:%SZ')
 fi
 
 # Columns are found by their names. A job ID contains neither commas nor quotes.
@@ -22,10 +22,22 @@ hours=$(timeout 60 gua report --since "$since" --by job --csv 2>/dev/null | awk 
 ')
 log "${hours:-no recorded use of a GPU}"
 
-# A process that outlived its job keeps the GPU from the next one. The lines are those of `gua available` for GPUs that are not free.
-reasons=$(timeout 30 gua available --limit 0 --free-for 0s 2>&1 >/dev/null)
+# A process that outlived its job keeps the GPU from the next one.
+reasons=$(mktemp) || exit 0
+trap 'rm -f "$reasons"' EXIT
+free=$(timeout 30 gua available --limit 0 --free-for 0s 2>"$reasons")
+code=$?
+if [ "$code" -ne 0 ] && [ "$code" -ne 3 ]; then
+    log "GPUs not checked: $(head -n 1 "$reasons")"
+    exit 0
+fi
 for gpu in $(printf '%s' "$SLURM_JOB_GPUS" | tr ',' ' '); do
-    reason=$(printf '%s\n' "$reasons" | grep -o "gpu $gpu \(is\|was\) .*" | head -n 1)
-    [ -z "$reason" ] || log "after the job, $reason"
+    case ",$free," in
+        *",$gpu,"*) ;;
+        *)
+            reason=$(grep -o "gpu $gpu \(is\|was\) .*" "$reasons" | head -n 1)
+            log "after the job, ${reason:-gpu $gpu is not listed as a whole GPU}"
+            ;;
+    esac
 done
 exit 0

@@ -28,7 +28,7 @@ for gpu in $(printf '%s' "$SLURM_JOB_GPUS" | tr ',' ' '); do
         *)
             found=yes
             reason=$(grep -o "gpu $gpu \(is\|was\) .*" "$reasons" | head -n 1)
-            log "${reason:-gpu $gpu is not free}"
+            log "${reason:-gpu $gpu is not listed as a whole GPU}"
             ;;
     esac
 done

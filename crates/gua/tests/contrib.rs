@@ -146,6 +146,14 @@ fn the_prolog_logs_gpus_that_are_not_free() {
 
     host.play("[[card]]\n[[card]]\n");
     assert_eq!(run_script(&host, &draining), (0, String::new()));
+    // The driver has lost GPU 1.
+    host.play("[[card]]\n");
+    let (code, log) = run_script(&host, &draining);
+    assert_eq!(code, 1);
+    assert_eq!(
+        log,
+        "-t gua-prolog job 4711: gpu 1 is not listed as a whole GPU\n"
+    );
     // A driver that cannot be read stops no job.
     host.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
     let (code, log) = run_script(&host, &draining);
@@ -182,8 +190,20 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     assert!(lines[1].starts_with(left), "{log}");
     assert_eq!(lines.len(), 2, "{log}");
     let other = host.variable("SLURM_JOB_ID", "4712");
-    let (_, log) = run_script(&other, &contrib("slurm/epilog.sh"));
-    assert!(log.contains("job 4712: no recorded use of a GPU"), "{log}");
+    other.play("[[card]]\n");
+    let epilog = contrib("slurm/epilog.sh");
+    let (code, log) = run_script(&other, &epilog);
+    assert_eq!(code, 0);
+    let lines: Vec<&str> = log.lines().collect();
+    let expected = [
+        "-t gua-epilog job 4712: no recorded use of a GPU",
+        "-t gua-epilog job 4712: after the job, gpu 1 is not listed as a whole GPU",
+    ];
+    assert_eq!(lines, expected);
+    other.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    let (code, log) = run_script(&other, &epilog);
+    assert_eq!(code, 0);
+    assert!(log.contains("job 4712: GPUs not checked: "), "{log}");
 }
 
 #[test]
