@@ -39,12 +39,16 @@ fn words(list: &Value) -> Vec<&str> {
     words.map(|word| word.as_str().unwrap()).collect()
 }
 
-/// Checks a configuration as a user's own; paths of the system are replaced by those of the test.
-fn check_config(host: &TestHost, config: &str) {
-    let config = config
+/// A configuration with the paths of the test instead of those of the system.
+fn with_own_paths(host: &TestHost, config: &str) -> String {
+    config
         .replace("/var/lib/gua", &host.path("state").display().to_string())
-        .replace("0.0.0.0:19400", "127.0.0.1:0");
-    host.write(".gua/config.toml", config);
+        .replace("0.0.0.0:19400", "127.0.0.1:0")
+}
+
+/// Checks a configuration as a user's own.
+fn check_config(host: &TestHost, config: &str) {
+    host.write(".gua/config.toml", with_own_paths(host, config));
     let checked = host.gua("config check");
     assert_eq!(checked.code, 0, "{checked:?}");
 }
@@ -99,6 +103,55 @@ fn the_manifest_is_valid_and_the_agent_in_it_becomes_healthy() {
     let after = host.gua(&probe);
     assert_eq!(after.code, 1, "{after:?}");
     assert!(after.stdout.contains("the daemon stopped"), "{after:?}");
+}
+
+/// Mounts the ConfigMap as the kubelet does, in a mount namespace with a copy of /etc. Everyone can write to its volume
+/// (<https://github.com/kubernetes/kubernetes/issues/133641>).
+const MOUNT_CONFIGURATION: &str = r#"
+mount --make-rprivate /
+mkdir "$HOME/etc"
+cp -a /etc/. "$HOME/etc"
+rm -rf "$HOME/etc/gua"
+mkdir "$HOME/etc/gua"
+mount --bind "$HOME/etc" /etc
+chmod 777 "$HOME/volume"
+ln -s ..data/config.toml "$HOME/volume/config.toml"
+[ -d "$MOUNT_PATH" ] || touch "$MOUNT_PATH"
+mount --bind "$HOME/volume/$SUB_PATH" "$MOUNT_PATH"
+unset GUA_TEST_SYSTEM_CONFIG
+exec "$@"
+"#;
+
+#[test]
+fn the_agent_in_the_manifest_trusts_its_configuration() {
+    if !gua_test::runs_as_root("a daemon of root") {
+        return;
+    }
+    let documents = yaml(&contrib("kubernetes/gua.yaml"));
+    let of_kind = |kind: &str| documents.iter().find(|one| one["kind"] == kind).unwrap();
+    let config = of_kind("ConfigMap")["data"]["config.toml"]
+        .as_str()
+        .unwrap();
+    let agent = &of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    let mut mounts = agent["volumeMounts"].as_array().unwrap().iter();
+    let mount = mounts.find(|one| one["name"] == "configuration").unwrap();
+
+    let host = host(TWO_GPUS);
+    std::fs::create_dir(host.path("state")).unwrap();
+    host.write("volume/..data/config.toml", with_own_paths(&host, config));
+    let mut command = host.command("/usr/bin/unshare");
+    command
+        .args(["--mount", "/bin/sh", "-ec", MOUNT_CONFIGURATION, "sh", GUA])
+        .args(&words(&agent["command"])[1..])
+        .env("MOUNT_PATH", mount["mountPath"].as_str().unwrap())
+        .env("SUB_PATH", mount["subPath"].as_str().unwrap_or_default());
+    let mut daemon = host.start(command);
+    wait_for("the configured metrics", || {
+        let log = daemon.stderr();
+        assert!(!log.contains("not trusted"), "{log}");
+        log.contains("serving metrics").then_some(())
+    });
+    daemon.stop();
 }
 
 /// A host whose scripts find gua, and a `logger` that writes to a file.
