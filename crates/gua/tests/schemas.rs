@@ -138,9 +138,9 @@ fn every_published_schema_has_a_document_here() {
     checked.insert("gua.summary.v1".to_owned());
     // The documents that a daemon sends are checked in the tests of alerts.
     checked.insert("gua.alert.v1".to_owned());
-    // What commands print about a board, in the tests of boards.
+    // Documents about a board are checked in the tests of boards.
     checked.insert("gua.board-list.v1".to_owned());
-    // What the Python package reads, in a test of its document.
+    // The document of the Python package is checked in a test of its own.
     checked.insert("gua.history.v1".to_owned());
     assert_eq!(checked, published);
 }

@@ -33,7 +33,7 @@ const SHORT: usize = 10;
 #[cfg(test)]
 const SCHEMA: &str = "gua.board-list.v1";
 
-/// What `gua list --board` and `gua available --board` print with `--json`: the GPUs in the order of the board. Keys may be added
+/// Output of `gua list --board` and `gua available --board` with `--json`: the GPUs in the order of the board. Keys may be added
 /// under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FleetDocument<'a>(&'a [FleetRow]);
