@@ -66,7 +66,7 @@ def reader_of(pid):
 
 
 def watched(gua, env, interval, samples, name):
-    """Watches `sleep` for so many samples and prints the cost."""
+    """Watches `sleep` for this many samples and prints the cost."""
     out = pathlib.Path(env["HOME"]) / name
     job = subprocess.Popen([gua, "run", "--quiet", "--gpus", "all", "--interval", interval, "--out", out,
                             "--", "sleep", "100000"], env=env)

@@ -21,7 +21,7 @@ use crate::request::{ClientAddress, Peer};
 /// Name of the session cookie.
 pub const COOKIE: &str = "gua_session";
 
-/// Requirement of a route on its caller.
+/// Access requirement of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.

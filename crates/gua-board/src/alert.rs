@@ -37,7 +37,7 @@ const MAX_KNOWN_GPUS: usize = 256;
 /// Maximum number of findings about one host in an evaluation: more than 16 GPUs of 7 MIG instances each can have.
 const MAX_FINDINGS: usize = 128;
 
-/// State between two evaluations.
+/// State that is kept between evaluations.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Hosts of all workspaces, with the registry's revision at which they were read.

@@ -67,7 +67,7 @@ pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
 }
 
-/// Query for a part of a long list.
+/// Query parameters of a long list: a filter by name, and the page.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
@@ -159,8 +159,8 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
     whole.transpose().map_err(serde::de::Error::custom)
 }
 
-/// Pattern of the names that [`checked_name`] accepts; the length is checked separately: something visible, and no
-/// character of `is_harmful`.
+/// Pattern of the names that [`checked_name`] accepts: at least one visible character, and none for which `is_harmful` is
+/// true. The length is checked separately.
 const NAME_PATTERN: &str = r"^[^\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*[^\s\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff][^\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$";
 
 /// Checks a name that people choose: visible, not too long. Returns it without the spaces around it.

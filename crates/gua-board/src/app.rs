@@ -29,7 +29,7 @@ use crate::oidc::{Oidc, OidcOptions};
 use crate::request::Proxies;
 use crate::token_cache::TokenCache;
 
-/// Reads the messages of the board's alerts, the latest first. Blocks. The error is one sentence, which the function has logged.
+/// Reads the messages of the board's alerts, the latest first. Blocks. The error is one sentence that is already logged.
 pub type AlertLog = Arc<dyn Fn() -> Result<AlertHistoryDocument, String> + Send + Sync>;
 
 /// Reads the board's alerts from its configuration, without errors that name people. Blocks. The error is one sentence, which the

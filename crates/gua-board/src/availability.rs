@@ -25,7 +25,7 @@ const LINES: usize = 100;
 /// Points of a utilisation curve.
 const CURVE_POINTS: usize = 36;
 
-/// Query for GPUs.
+/// Query parameters of the availability list: the wanted GPUs, and the page.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Demand {
     /// Part of the model's name, regardless of case.
@@ -211,7 +211,7 @@ pub struct IdleGpu {
     pub since: Option<Since>,
 }
 
-/// Content of a wall screen: few numbers that can be read across a room, and no names of people.
+/// Content of a wall screen: a few numbers that can be read across a room, and no names of people.
 #[derive(Clone, Debug)]
 pub struct Wall {
     pub counts: Counts,

@@ -45,7 +45,7 @@ pub struct HostLive {
     pub report: Arc<LiveReport>,
     /// Form in which the report arrived.
     pub form: Form,
-    /// Time of the host's last report, by the board's clock.
+    /// Arrival time of the host's last report, by the board's clock.
     pub received_at: Timestamp,
     /// Interval at which the host reports.
     pub interval: Interval,
@@ -57,7 +57,7 @@ pub struct HostLive {
     pub models: Arc<[Arc<str>]>,
     /// Start of each GPU's current state.
     pub since: Arc<HashMap<GpuUuid, Since>>,
-    /// Arrival of the first of the latest reports in which no GPU was observed; `None` if the GPUs are observed.
+    /// Arrival time of the report since which none has observed a GPU; `None` if the GPUs are observed.
     pub unobserved_since: Option<Timestamp>,
     /// Use of the host's quotas, for alerts only. It is not part of the report, because members see the report.
     pub quotas: Arc<[LiveQuota]>,

@@ -91,7 +91,7 @@ impl From<LocalError> for Problem {
     }
 }
 
-/// Callers that are allowed.
+/// Callers that the server accepts.
 #[derive(Clone, Debug)]
 pub enum Gate {
     /// Programs and browsers on this host. A name that an attacker lets resolve to this host is refused.

@@ -108,8 +108,8 @@ fn build() -> Value {
     let at = |settings: &mut SchemaSettings| {
         settings.definitions_path = "/components/schemas".into();
     };
-    // Requests and responses have separate schemas: a field with a default is optional in a request, and always in a
-    // response.
+    // Requests and responses have separate schemas: a field with a default is optional in a request, and always present
+    // in a response.
     let mut written = SchemaSettings::draft2020_12()
         .with(at)
         .for_serialize()

@@ -1,5 +1,5 @@
-//! Additions to a board's data by a command on its host, also while the server runs: accounts, keys, tokens and the
-//! link for the first account.
+//! Additions to a board's data by a command on its host: accounts, keys, tokens and the link for the first account. The
+//! server may be running.
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{

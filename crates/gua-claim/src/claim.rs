@@ -15,7 +15,7 @@ use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;
-/// Maximum age of a sample. A process that was stopped meanwhile has to take a new one.
+/// Maximum age of a sample. A process that was stopped for longer must take a new one.
 pub(crate) const MAX_SAMPLE_AGE: Duration = Duration::from_mins(1);
 
 /// Identifier of a claim, for `release`: eight hexadecimal digits.
@@ -114,10 +114,10 @@ pub(crate) enum Judged {
     TooLong,
 }
 
-/// Whether one sample proves that a claim has ended.
+/// Certainty, after one sample, that a claim has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At the time of the sample it was past its deadline, or of another boot.
+    /// At the time of the sample, it was past its deadline or from an earlier boot.
     Certain,
     /// Its process has ended. This was checked after the sample, so a process may have started on the GPU in between.
     WithItsProcess,

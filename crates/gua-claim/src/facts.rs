@@ -83,7 +83,7 @@ impl Observed {
         }
     }
 
-    /// Returns the facts if the driver did not answer: no process is seen on any GPU.
+    /// Returns the facts for a driver that did not answer: no process is seen on any GPU.
     #[must_use]
     pub fn blind(at: Moment) -> Self {
         Self {

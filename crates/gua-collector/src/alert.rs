@@ -40,7 +40,7 @@ use crate::sink::{Sink, SinkError};
 
 /// Maximum number of gaps between two evaluations.
 const MAX_GAPS: usize = 16;
-/// Maximum time to wait for the thread at the end. Messages that were not delivered by then are in its file.
+/// Maximum time to wait for the thread to end. Messages that are not delivered by then stay in its file.
 const FINAL_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum time of notify-send.
@@ -53,7 +53,7 @@ const UNDELIVERED: &str = "messages are not delivered; see the board's log";
 #[derive(Debug, Default)]
 struct Slot {
     tick: Option<Tick>,
-    /// Time of the first tick, until the engine has checked the time before it.
+    /// Time of this daemon's first tick, until the engine has looked up the last tick before it.
     first: Option<Timestamp>,
     /// Whether the tick was not evaluated yet.
     is_new: bool,
@@ -194,7 +194,7 @@ pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> AlertsDocument 
     let alerts = loaded.settings.alerts.iter();
     let alerts = alerts.filter(|alert| alert.value.by == sender.by);
     let alerts = alerts.collect::<Vec<_>>();
-    // `history` reports a state that cannot be read.
+    // The function `history` reports a state file that cannot be read.
     let (document, _) = listed_of(&alerts, loaded, sender, |_| UNDELIVERED.to_owned());
     document
 }

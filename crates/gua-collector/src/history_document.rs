@@ -41,12 +41,12 @@ struct GpuEntry {
     index: Option<u32>,
     name: Option<String>,
     memory_total_bytes: Option<u64>,
-    /// The GPU that this one is an instance of.
+    /// UUID of the GPU that this one is a MIG instance of.
     parent_uuid: Option<String>,
     first_seen: Timestamp,
 }
 
-/// One life of a collector.
+/// A collector run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RunEntry {
     started: Timestamp,

@@ -21,7 +21,7 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     ReaderOptions::this_program(probe, driver.deadline.value)
 }
 
-/// Rules of the settings by which owners are found.
+/// Returns the rules by which owners are found, from the settings.
 #[must_use]
 pub fn owners(settings: &Settings) -> OwnerPolicy {
     let rules = settings.owner_rules.iter();

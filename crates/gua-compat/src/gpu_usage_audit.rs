@@ -1,5 +1,5 @@
-//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified. Its tables in a history of gua are read too. Its
-//! line about a tick is printed by `gua daemon`.
+//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0, which are never modified, and its tables in a history of gua. Also the line
+//! that it prints for each tick, in which `gua daemon` prints its own ticks.
 
 mod adopt;
 mod export;

@@ -47,7 +47,7 @@ pub fn open_of(path: &Path, options: &OpenOptions, owner: u32) -> io::Result<Fil
     };
     check_owner(&known, owner)?;
     let mut flags = OFlags::NOCTTY;
-    // A link that is left here is one of the kernel's, such as /proc/self/fd/1 for a pipe.
+    // A link that remains here is one of the kernel's, such as /proc/self/fd/1 for a pipe.
     flags.set(OFlags::NOFOLLOW, !path.is_symlink());
     // The user's own pipe waits for its reader. Anything else must not block, if it was replaced by a pipe just now.
     flags.set(OFlags::NONBLOCK, !known.file_type().is_fifo());

@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// The message, with the name of the flag as that of an argument.
+    /// Returns the message, with the flag named as an argument: `since`, not `--since`.
     #[must_use]
     pub fn of_argument(&self) -> String {
         let Self { flag, message, .. } = self;

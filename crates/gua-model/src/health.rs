@@ -1,8 +1,8 @@
 //! Health of a GPU: faults that its readings show. `gua list`, `gua top` and boards display them, and a GPU with a fault
 //! is not offered as free unless the user asks for it. This is the only definition of an unhealthy GPU.
 //!
-//! NVIDIA's documents on memory error management and the header `nvml.h` describe the readings: uncorrected errors and
-//! pending repairs are cleared by a reset of the GPU, a failed repair is a reason to replace it.
+//! NVIDIA's documents on memory error management and the header `nvml.h` describe the readings: a reset of the
+//! GPU clears uncorrected errors and pending repairs; a failed repair is a reason to replace the GPU.
 
 use std::fmt;
 

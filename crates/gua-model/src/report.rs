@@ -125,7 +125,7 @@ pub struct ReportedGpu {
     pub slice: Option<Slice>,
     pub sums: Sums,
     pub covered: Covered,
-    /// Periods of the window in which it was not observed, also because it was not known yet; in order of time.
+    /// Periods of the window in which it was not observed, including the time before it was known; in order of time.
     pub unseen: Vec<Period>,
 }
 
@@ -208,7 +208,7 @@ pub struct GapRow {
     pub micros: Micros,
     /// Reason that the collector recorded.
     pub detail: Option<String>,
-    /// Whether it is what ticks that came a little late left between them.
+    /// Whether it is the sum of the short gaps before late ticks.
     pub late: bool,
 }
 

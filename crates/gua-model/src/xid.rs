@@ -25,8 +25,8 @@ impl Xid {
     /// Codes for which NVIDIA's catalogue asks for a reset of the GPU, a restart of the host, an inspection of the hardware, or
     /// the workflows for memory and NVLink errors:
     /// <https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html>, column "Immediate Action". It asks for no more
-    /// than a restart of the program for 13, 31, 43, 45 and 94, and for nothing for 63 and 92; what the GPU repairs after
-    /// those is in its readings. 155 is left out, because links that are switched off on purpose cause it.
+    /// than a restart of the program for 13, 31, 43, 45 and 94, and for nothing for 63 and 92; the readings show
+    /// what the GPU repairs after those. 155 is left out, because links that are switched off on purpose cause it.
     const FAULTS: [u16; 17] = [
         46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 156, 158,
     ];

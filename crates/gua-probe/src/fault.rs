@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Beginning of the message of a failed initialization.
+/// Prefix of the message of a failed initialization.
 const INIT_FAILED: &str = "NVML initialization failed: ";
 
 /// Why the driver could not be read. It crosses the pipe between the reader child and its parent.
@@ -99,7 +99,7 @@ impl DriverFault {
         }
     }
 
-    /// Returns the message, without its beginning if it is that of a failed initialization.
+    /// Returns the message without the prefix `INIT_FAILED`.
     pub(crate) fn reason(&self) -> String {
         match self.failed_init() {
             Some((sentence, detail)) => format!("{sentence}. Detail: {detail}"),

@@ -47,7 +47,7 @@ impl HostRoot {
         self.0.join(path)
     }
 
-    /// Whether systemd is the service manager of the host (sd_booted(3)). It is not in most containers.
+    /// Whether systemd is the service manager of the host (sd_booted(3)). In most containers, it is not.
     #[must_use]
     pub fn runs_systemd(&self) -> bool {
         self.join("run/systemd/system").is_dir()

@@ -142,7 +142,7 @@ impl Verification {
         Ok(rows)
     }
 
-    /// Asks for the columns of a query. One that this nvidia-smi does not know is left out from then on.
+    /// Asks for the columns of a query. A column that this nvidia-smi does not know is left out from then on.
     fn answers(&mut self, program: &Path, query: Query) -> Result<Vec<Vec<String>>, VerifyError> {
         loop {
             let columns = self.asked().filter(|column| column.asked_by == query);
@@ -157,7 +157,7 @@ impl Verification {
                     let named = |name: &&&str| why.contains(&format!("\"{name}\""));
                     match (names.iter().find(named), query) {
                         (Some(name), _) => self.unknown.insert(name),
-                        // An nvidia-smi from before GPUs that remap rows does not know the query.
+                        // An nvidia-smi that is older than row remapping does not know the query.
                         (None, Query::RemappedRows) => {
                             self.unknown.extend(names);
                             continue;
@@ -317,7 +317,7 @@ impl Tally {
         let second = known.next().copied().or(first);
         match (theirs, first.zip(second)) {
             (None, None) => {}
-            // A GPU retires pages or remaps rows. The bit of the other repair is never set and has no counterpart.
+            // A GPU either retires pages or remaps rows. For the other repair, its bit is never set and nvidia-smi has no value.
             (None, Some((0, 0))) if column.bit.is_some() => {}
             (None, Some(_)) => self.only_in_gua += 1,
             (Some(_), None) => self.only_in_smi += 1,

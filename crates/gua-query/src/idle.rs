@@ -117,7 +117,7 @@ fn current_sessions(
     Ok(found)
 }
 
-/// Arrival of a holder: a bound if no tick directly preceded its first one.
+/// Returns the arrival of a holder; it is a bound if no tick directly preceded the holder's first one.
 fn arrival(records: &dyn Records, first: Timestamp) -> Result<Since> {
     let before = records.last_tick_before(first)?;
     let was_watched = before.is_some_and(|tick| {

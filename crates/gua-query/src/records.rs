@@ -173,7 +173,8 @@ pub trait QuarterVisitor {
 
 /// Receives the sessions of a window.
 pub trait SessionVisitor {
-    /// Offers the outline of a session, and returns whether the whole session is wanted. Reading it costs several times as much.
+    /// Offers the outline of a session, and returns whether the whole session is wanted, which costs several times as
+    /// much to read.
     fn wants(&mut self, _outline: &SessionOutline<'_>) -> bool {
         true
     }

@@ -84,10 +84,10 @@ pub fn settings_toml(settings: &Settings) -> String {
     text
 }
 
-/// Name of the format of [`ConfigDocument`].
+/// Format name of [`ConfigDocument`].
 pub const CONFIG: &str = "gua.config.v1";
 
-/// The settings in force, as `gua config show --json` prints them.
+/// Output of `gua config show --json`: the settings in force.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ConfigDocument<'a> {
     schema_version: u32,

@@ -90,7 +90,7 @@ pub(crate) fn base(
     Ok((open, damaged))
 }
 
-/// Passes a session of the window on.
+/// Passes a session on if it overlaps the window.
 pub(crate) fn offer(session: &Session, window: Period, visitor: &mut dyn SessionVisitor) {
     let is_inside = session.from < window.to() && session.to >= window.from();
     if is_inside && visitor.wants(&session.outline()) {

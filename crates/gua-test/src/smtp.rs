@@ -47,13 +47,13 @@ impl SmtpServer {
         Self::listen(Encryption::None)
     }
 
-    /// A server with STARTTLS under the name of a host. Its certificate is written to `ca_file`.
+    /// Starts a server with STARTTLS and a certificate for `host`, which is written to `ca_file`.
     #[must_use]
     pub fn with_starttls(host: &str, ca_file: &Path) -> Self {
         Self::listen(Encryption::StartTls(TlsServer::new(host, ca_file)))
     }
 
-    /// A server with TLS from the first byte under the name of a host. Its certificate is written to `ca_file`.
+    /// Starts a server with TLS from the first byte and a certificate for `host`, which is written to `ca_file`.
     #[must_use]
     pub fn with_tls(host: &str, ca_file: &Path) -> Self {
         Self::listen(Encryption::FirstByte(TlsServer::new(host, ca_file)))

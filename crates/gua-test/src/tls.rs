@@ -1,4 +1,4 @@
-//! A TLS server with a certificate of its own.
+//! A TLS server with a self-signed certificate.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ impl<T: Read + Write + Send> Duplex for T {}
 pub(crate) struct TlsServer(Arc<ServerConfig>);
 
 impl TlsServer {
-    /// A server of a host. Its certificate is written to `ca_file`.
+    /// Creates a server with a certificate for `host`, which is written to `ca_file`.
     pub(crate) fn new(host: &str, ca_file: &Path) -> Self {
         let signing_key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new([host.to_owned()]).unwrap();
@@ -34,7 +34,7 @@ impl TlsServer {
         Self(Arc::new(config))
     }
 
-    /// Does the handshake; `None` if the client ends it.
+    /// Performs the handshake. Returns `None` if the client ends it.
     pub(crate) fn accept(
         &self,
         mut socket: TcpStream,

@@ -110,7 +110,7 @@ pub struct LiveDocument {
 pub struct HostState {
     pub id: String,
     pub display_name: String,
-    /// Time of the host's last report, by the board's clock.
+    /// Arrival time of the host's last report, by the board's clock.
     pub received_at: Timestamp,
     /// Whether the report is too old to be relied on.
     pub is_stale: bool,

@@ -60,7 +60,7 @@ impl Salt {
     pub const MIN_LENGTH: usize = 16;
 
     /// # Errors
-    /// If it has fewer than 16 bytes.
+    /// Returns [`ShortSalt`] if there are fewer than 16 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, ShortSalt> {
         if bytes.len() < Self::MIN_LENGTH {
             return Err(ShortSalt);

@@ -20,7 +20,7 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
     report_as(Form::of_command(&Inputs::of_this_process()), command, error)
 }
 
-/// Prints the error of a server, called with these flags, in the form of its log and returns the exit code.
+/// Prints the error of a server that was called with these flags, in the form of its log, and returns the exit code.
 pub fn report_server(command: &str, flags: &[FlagValue], error: &anyhow::Error) -> ExitCode {
     let form = Form::of_server(&Loaded::of_this_process(flags));
     report_as(form, command, error)

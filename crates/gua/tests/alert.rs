@@ -383,7 +383,7 @@ fn a_user_nudges_through_the_service_and_the_holder_sees_it_on_the_terminal() {
     let set_mode = |path: &Path, mode| {
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     };
-    // A private history, as that of the service. A daemon of root answers questions about it.
+    // A private history, like that of the service. A daemon that runs as root answers questions about it.
     let db = host.path("service/gua.db");
     std::fs::create_dir(host.path("service")).unwrap();
     set_mode(&host.path("service"), 0o700);
@@ -433,7 +433,7 @@ fn a_user_nudges_through_the_service_and_the_holder_sees_it_on_the_terminal() {
     holder.wait().unwrap();
 }
 
-/// Runs commands in a mount namespace with a copy of /etc, which has no directory of gua and has its group.
+/// Runs commands in a mount namespace with a copy of /etc that has gua's group, but not its directory.
 const RECIPES: &str = r#"
 mount --make-rprivate /
 mkdir "$HOME/etc"

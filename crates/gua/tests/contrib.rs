@@ -46,7 +46,7 @@ fn with_own_paths(host: &TestHost, config: &str) -> String {
         .replace("0.0.0.0:19400", "127.0.0.1:0")
 }
 
-/// Checks a configuration as a user's own.
+/// Checks a configuration as the user's own.
 fn check_config(host: &TestHost, config: &str) {
     host.write(".gua/config.toml", with_own_paths(host, config));
     let checked = host.gua("config check");
@@ -105,7 +105,7 @@ fn the_manifest_is_valid_and_the_agent_in_it_becomes_healthy() {
     assert!(after.stdout.contains("the daemon stopped"), "{after:?}");
 }
 
-/// Mounts the ConfigMap as the kubelet does, in a mount namespace with a copy of /etc. Everyone can write to its volume
+/// Mounts the ConfigMap as the kubelet does, in a mount namespace with a copy of /etc. The volume is world-writable
 /// (<https://github.com/kubernetes/kubernetes/issues/133641>).
 const MOUNT_CONFIGURATION: &str = r#"
 mount --make-rprivate /

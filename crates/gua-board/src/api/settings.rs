@@ -25,7 +25,7 @@ pub(crate) struct SettingsDocument {
     pub(crate) board: BoardFacts,
 }
 
-/// Settings from the board's command line.
+/// Version of the board, and its settings from the command line.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BoardFacts {

@@ -387,7 +387,7 @@ texts_of! {
         Read: "read", "읽기";
         Write: "read and write", "읽기와 쓰기";
     }
-    /// People who see names, given the least role that does.
+    /// People who see names, by the lowest role that sees them.
     names_from(Role) {
         Viewer: "everyone with an account", "계정이 있는 모든 사람";
         Member: "members, admins and owners", "구성원, 관리자, 소유자";

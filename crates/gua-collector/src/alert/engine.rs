@@ -37,7 +37,7 @@ const QUOTA_PERIOD: Duration = Duration::from_secs(300);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Maximum age of a reported gap: quiet hours may hold its message back.
 const GAP_AGE: SignedDuration = SignedDuration::from_hours(24);
-/// Maximum time before the start of the daemon at which a gap may have begun.
+/// Maximum time before this daemon's first tick at which the last tick of an earlier daemon is looked up.
 const MAX_GAP: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 pub(super) struct Engine {

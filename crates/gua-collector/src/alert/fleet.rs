@@ -55,7 +55,7 @@ impl FleetAlerts {
         self.worker.wake();
     }
 
-    /// Ends the thread. Undelivered messages are in its file.
+    /// Ends the thread. Undelivered messages stay in its file.
     pub fn stop(self) {
         self.worker.stop(FINAL_WAIT);
     }

@@ -217,8 +217,8 @@ fn slack_text(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// Text as the value of a header. What is not printable ASCII, or looks like an encoded word, becomes encoded words of at most 75
-/// characters (RFC 2047), which ntfy decodes (<https://docs.ntfy.sh/publish/#message-title>).
+/// Formats text as the value of a header. Text that is not printable ASCII, or that contains `=?`, becomes encoded words of at most
+/// 75 characters (RFC 2047), which ntfy decodes (<https://docs.ntfy.sh/publish/#message-title>).
 fn header_text(text: &str) -> String {
     const START: &str = "=?UTF-8?Q?";
     const END: &str = "?=";
@@ -231,7 +231,7 @@ fn header_text(text: &str) -> String {
         let encoded = match letter {
             ' ' => "_".to_owned(),
             '!'..='~' if !"=?_".contains(letter) => letter.to_string(),
-            // A character must not be divided between two words.
+            // A character must not be split across two words.
             _ => {
                 let bytes = letter.to_string().into_bytes().into_iter();
                 bytes.map(|byte| format!("={byte:02X}")).collect()
@@ -244,7 +244,7 @@ fn header_text(text: &str) -> String {
             _ => words.push(format!("{START}{encoded}")),
         }
     }
-    // A reader ignores the space between two words.
+    // A decoder drops the space between two encoded words.
     words.join(&format!("{END} ")) + END
 }
 

@@ -81,7 +81,7 @@ pub(super) struct Pusher {
 /// Builds the live report that goes with a push, if there is one.
 type Live = Box<dyn FnOnce() -> Option<String> + Send>;
 
-/// Urgency of the write of a changed state.
+/// Urgency of writing a changed state.
 #[derive(Clone, Copy)]
 enum Write {
     Now,

@@ -252,7 +252,7 @@ impl Accounting {
     }
 }
 
-/// Returns the costs of this process, under this label, and of the child that reads the driver.
+/// Returns the costs of this process, labelled `own`, and of the child that reads the driver.
 pub(super) fn costs(own: &'static str) -> Vec<(&'static str, Cost)> {
     let costs = [(own, own_cost()), ("reader", reader_cost())];
     let known = costs.into_iter();

@@ -16,7 +16,7 @@ use super::reject_changeable_alerts;
 use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text, without_board};
 use crate::location::OF_THE_HOST;
 
-/// Runs systemd-analyze with an empty `/run`, because it reads units and writes files there. Returns `None` where nothing can be mounted.
+/// Runs systemd-analyze with an empty `/run`, because it reads units and writes files there. Returns `None` if nothing can be mounted.
 fn systemd_analyze(arguments: &[&str], files: &[PathBuf]) -> Option<Output> {
     const SCRIPT: &str = "mount -t tmpfs tmpfs /run || exit 77; exec systemd-analyze \"$@\"";
     let runtime = tempfile::tempdir().unwrap();

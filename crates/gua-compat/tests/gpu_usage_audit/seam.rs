@@ -73,7 +73,7 @@ fn a_tick_with_a_clock_years_behind_hides_no_imported_row() {
 
 #[test]
 fn rows_in_a_gap_of_our_own_ticks_count() {
-    // Ours from nine to eleven o'clock, and from twelve on; no tick after half past twelve except for ten minutes.
+    // Our ticks cover 9:00 to 11:00 and 12:00 to 12:10. Rows count from 11:00 to 12:00 and from 12:10 to 12:20, where they end.
     let early = "2026-11-14T09:00:00Z".parse().unwrap();
     check(&[(early, 240), (at("12:00:00"), 20)], 3600 + 600, 600, 140);
 }

@@ -46,8 +46,8 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     rows
 }
 
-/// Periods in which a GPU was not observed: the time before `since`, when it was first known, and gaps most of whose
-/// period is missing. Short gaps before late ticks are excluded.
+/// Periods in which a GPU was not observed: the time before `since`, when it was first known, and gaps of which at least
+/// half of the period is missing. Short gaps before late ticks are excluded.
 #[must_use]
 pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
     let before = Period::new(window.from(), since.clamp(window.from(), window.to()));

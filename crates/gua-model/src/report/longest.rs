@@ -38,7 +38,7 @@ impl HoldLists {
         }
     }
 
-    /// Whether a session of the past may be listed or drawn. One that is not is counted here, and need not be pushed.
+    /// Returns whether a past session may be listed or drawn. If not, it is counted here and must not be pushed.
     pub fn wants(&mut self, past: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
         let length = past.period().micros();
         let is_short = |last: &Hold| length < last.period.micros();

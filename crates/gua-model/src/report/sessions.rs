@@ -8,7 +8,7 @@ use crate::period::Period;
 use crate::state::Thresholds;
 use crate::unit::{Bytes, Centipercent, Micros};
 
-/// Maximum time between the end of a current imported session and the last tick. gpu-usage-audit has this slack.
+/// Maximum time between the end of a current imported session and the last tick, as in gpu-usage-audit.
 pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
 
 /// Whether a session of imported rows, last seen at `last_row`, counts as current at the last tick of a window.
@@ -18,8 +18,8 @@ pub fn is_imported_current(last_row: Timestamp, last_tick: Option<Timestamp>) ->
     recent.is_some_and(|recent| last_row >= recent)
 }
 
-/// Whether a session held a GPU without using it: its mean utilisation is low, and it has more than a trifle of memory. Memory
-/// that the driver hides counts as `hidden` says.
+/// Whether a session held a GPU without using it: its mean utilisation is below the threshold `active_util`, and its peak memory is
+/// above `held_mb`. If the driver hides the memory, `hidden` says whether it counts as above.
 pub(super) fn is_without_use(
     util: Option<f64>,
     peak_memory: Option<Bytes>,
@@ -31,7 +31,7 @@ pub(super) fn is_without_use(
     low && peak_memory.map_or(hidden, over)
 }
 
-/// A mean utilisation in percent, as reports have it.
+/// Converts a mean utilisation to percent, the unit of reports.
 #[must_use]
 pub fn percent(util: Centipercent) -> f64 {
     f64::from(util.0) / 100.0

@@ -30,7 +30,7 @@ pub struct Sums {
     pub imported: Micros,
     /// Readings: ticks, and further imported rows of the same tick.
     pub rows: u64,
-    /// Part of it that people held.
+    /// Part of the sums that people held.
     pub held: OwnerTotal,
 }
 

@@ -49,8 +49,8 @@ pub fn find(search_path: &OsStr, name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Runs a program with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
-/// if there is no such program.
+/// Runs a program with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too.
+/// Returns `None` if there is no such program.
 #[must_use]
 pub fn ask(path: PathBuf, arguments: &[&str], limit: Duration) -> Option<Run> {
     let started = Command::new(&path)

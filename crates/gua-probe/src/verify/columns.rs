@@ -15,7 +15,7 @@ pub(super) enum Query {
 }
 
 impl Query {
-    /// The option, and its property with the UUID of the GPU.
+    /// Returns the option, with the property that is the UUID of the GPU.
     pub(super) fn option(self) -> &'static str {
         match self {
             Self::Gpu => "--query-gpu=uuid",

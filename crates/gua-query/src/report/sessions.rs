@@ -37,10 +37,10 @@ impl SessionLists {
     }
 }
 
-/// Since when the oldest current holder of each GPU has been there.
+/// Arrival of the oldest current holder of each GPU.
 pub(super) type HeldSince = HashMap<GpuUuid, Timestamp>;
 
-/// Lists the sessions of the window, and the holders of its last tick that have none.
+/// Lists the sessions of the window, and the holders of its last tick that have no session.
 pub(super) fn list_sessions(
     records: &dyn Records,
     known: &Known<'_>,
@@ -125,7 +125,7 @@ fn hold(session: &Session, known: &Known<'_>) -> Hold {
         by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
         process: session.comm.as_ref().ok().cloned(),
         workload: session.workload.in_words(),
-        // A view hides the processes of other people: no process has the id 0.
+        // A view replaces the process IDs of other people with 0, which no process has.
         pid: Some(session.key.process.pid).filter(|pid| pid.0 != 0),
         period: session.period(),
         last_row: Micros(0),

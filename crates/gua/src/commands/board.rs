@@ -290,12 +290,12 @@ fn alert_list(context: &Context, directory: &Path) -> AlertList {
     })
 }
 
-/// Logs when reading what a page shows begins to fail, and when it succeeds again.
+/// Logs when a read for a page starts to fail, and when it succeeds again.
 #[derive(Default)]
 struct ReadLog(Mutex<FailureLog>);
 
 impl ReadLog {
-    /// Returns the result of reading `what`.
+    /// Returns the result of reading `what`. Logs the error that starts a fault, and the end of the fault.
     fn passed<T>(&self, what: &'static str, read: Result<T, String>) -> Result<T, String> {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match failures.change(&read) {

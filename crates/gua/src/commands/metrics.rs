@@ -15,7 +15,7 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
         MetricsFormat::Text => Form::Text,
         MetricsFormat::Openmetrics => Form::OpenMetrics,
     };
-    // The reader runs until its cost was measured.
+    // The reader must run until its cost is measured.
     let mut reader = context.reader();
     match sample(&mut reader) {
         Ok(sample) => {

@@ -17,7 +17,7 @@ use crate::commands::prelude::*;
 pub enum OnTerminal {
     /// The most important facts on one screen.
     Screen,
-    /// The sections, as into a pipe: the output of gpu-usage-audit.
+    /// The sections that are also written to a pipe, as gpu-usage-audit prints them.
     Sections,
 }
 

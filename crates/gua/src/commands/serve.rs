@@ -157,7 +157,7 @@ fn gate(args: &ServeArgs) -> anyhow::Result<Gate> {
     }
 }
 
-/// Warning about the access of strangers.
+/// Warning about access by strangers.
 fn warning(gate: &Gate) -> &'static str {
     match gate {
         Gate::ThisHost => "",

@@ -220,7 +220,7 @@ impl Record {
     }
 }
 
-/// Reads the host. CPU use is the difference to the last sample, so the first one has none.
+/// Reads the host. CPU use is the difference from the last sample, so the first one has none.
 #[derive(Debug)]
 struct HostWatch {
     root: HostRoot,

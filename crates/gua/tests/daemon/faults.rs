@@ -60,7 +60,7 @@ fn the_error_that_ends_a_server_is_one_record_of_its_json_log() {
         assert_eq!(log.len(), 1, "{ended:?}");
         assert_eq!(log[0]["command"], format!("gua {command}"), "{ended:?}");
     }
-    // Other commands print for people.
+    // Other commands print errors for people.
     let ended = host.gua("list");
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.starts_with("gua list: "), "{ended:?}");

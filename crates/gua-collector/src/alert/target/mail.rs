@@ -21,7 +21,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(10);
 const IMPLICIT_TLS: u16 = 465;
 const MAX_CERTIFICATES: u64 = 1 << 20;
 
-/// When TLS begins in a conversation with another host.
+/// Start of TLS in a conversation with another host.
 #[derive(Clone, Copy)]
 enum TlsStart {
     FirstByte,
@@ -179,13 +179,13 @@ mod tests {
         check_encryption(TlsStart::FirstByte, SmtpServer::with_tls, of_plain);
     }
 
-    /// Sends to servers with and without a trusted certificate. `of_plain` is part of the error of one without TLS.
+    /// Sends to servers with and without a trusted certificate. `of_plain` is part of the error for a server without TLS.
     fn check_encryption(start: TlsStart, server_of: fn(&str, &Path) -> SmtpServer, of_plain: &str) {
         let directory = tempfile::tempdir().unwrap();
         let [ca_file, other_ca, password] =
             ["ca.pem", "other.pem", "password"].map(|name| directory.path().join(name));
         gua_test::write_private(&password, "s3cret\n");
-        // Linux connects this address to the host itself, and it is not one of those that mail goes to without TLS.
+        // Linux connects this address to the host itself, but mail to it is sent with TLS, unlike mail to `localhost`.
         let host = "0.0.0.0";
         let sent = |server: &SmtpServer, ca_file: &Path| {
             let email = Email {

@@ -100,13 +100,13 @@ fn a_header_holds_ascii_as_it_is_and_other_text_as_encoded_words() {
             "café_=? \u{1f9ea}",
             "=?UTF-8?Q?caf=C3=A9=5F=3D=3F_=F0=9F=A7=AA?=",
         ),
-        // Text that would be decoded.
+        // Text that a reader would decode.
         ("=?UTF-8?Q?a?=", "=?UTF-8?Q?=3D=3FUTF-8=3FQ=3Fa=3F=3D?="),
         ("a\r\nb", "=?UTF-8?Q?a=0D=0Ab?="),
     ] {
         assert_eq!(header_text(text), expected, "{text:?}");
     }
-    // A character of 9 letters: 7 of them fill a word up to the limit of 75.
+    // This character takes 9 bytes when encoded, so 7 of them fill a word up to the limit of 75.
     let long = header_text(&"✓".repeat(8));
     let full = format!("=?UTF-8?Q?{}?=", "=E2=9C=93".repeat(7));
     assert_eq!(full.len(), 75);

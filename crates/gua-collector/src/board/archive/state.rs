@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::super::link_state::{LinkError, LinkFiles, Peer, State};
 use super::{ArchiveError, Archived};
 
-/// Task that an upload completes. Another board, host, day or retention is another task.
+/// Task that an upload completes. A different board, host, day or retention makes a different task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {

@@ -43,7 +43,7 @@ struct FleetDocument<'a>(&'a [FleetRow]);
 struct FleetRow {
     /// Name of the host.
     host: String,
-    /// Number that the driver gives the GPU. An instance has that of its GPU.
+    /// Index of the GPU in the driver; for a MIG instance, that of its GPU.
     index: u32,
     /// One of the eight states; `unobserved` if the host stopped reporting.
     state: &'static str,
@@ -58,7 +58,7 @@ struct FleetRow {
     /// Model of the GPU.
     name: Option<String>,
     uuid: String,
-    /// When the host read the GPU.
+    /// Time at which the host read the GPU.
     observed_at: Timestamp,
 }
 
