@@ -308,17 +308,28 @@ fn a_release_empties_dist_and_makes_all_packages() {
     let Some(repository) = Repository::new() else {
         return;
     };
-    assert_eq!(
-        repository.release("v1.2.3 --profile dev"),
-        (0, String::new())
-    );
+    assert_eq!(repository.release("v1.2.3"), (0, String::new()));
     let dist = repository.program.home().join("dist");
     let arguments = dist.join("arguments");
-    assert_eq!(
-        fs::read_to_string(&arguments).unwrap(),
-        "--out dist --profile dev\n"
-    );
+    assert_eq!(fs::read_to_string(&arguments).unwrap(), "--out dist\n");
     assert_eq!(files(&dist), [arguments]);
+}
+
+#[test]
+fn a_release_refuses_what_would_change_the_packages() {
+    let Some(repository) = Repository::new() else {
+        return;
+    };
+    for argument in ["deb", "--profile dev", "--binary gua", "--version 2.0.0"] {
+        let (code, message) = repository.release(&format!("v1.2.3 {argument}"));
+        assert_eq!(code, 2, "{argument}");
+        assert!(
+            message.starts_with("usage: scripts/release TAG\n"),
+            "{message}"
+        );
+        let dist = repository.program.home().join("dist");
+        assert_eq!(files(&dist), [dist.join("of-an-earlier-release")]);
+    }
 }
 
 #[test]
