@@ -377,7 +377,8 @@ fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
     assert!(shown.contains("30s"), "{shown}");
 }
 
-/// Runs the example in a mount namespace with a copy of /etc, and without systemd: with `--check`, to install, and again.
+/// Runs the example in a mount namespace with a copy of /etc, and without systemd: with `--check`, with a wrong setting, to install
+/// although a later task fails, after the service was removed, and again.
 const PLAY: &str = r#"
 # The settings of the test's host.
 unset $(env | sed -n 's/^\(GUA_[A-Z_]*\)=.*/\1/p')
@@ -387,16 +388,28 @@ cp -a /etc/. "$HOME/etc"
 rm -rf "$HOME/etc/gua"
 mount --bind "$HOME/etc" /etc
 for directory in /run /var/lib /usr/local/bin; do mount -t tmpfs -o mode=755 tmpfs $directory; done
-play() { "$PLAYBOOK" -i "$HOME/hosts" -e ansible_become=false -e gua_binary="$PROGRAM" "$@" site.yml; }
-play --check
+play() { "$PLAYBOOK" -i "$HOME/hosts" -e ansible_become=false -e gua_binary="$PROGRAM" "$@"; }
+status() { /usr/local/bin/gua service status --system; }
+play --check site.yml
 test ! -e /usr/local/bin/gua -a ! -e /etc/gua
-play
+! play -e '{"gua_config": {"collect": {"intervall": "30s"}}}' "$HOME/fails-later.yml"
+test ! -e /etc/gua/config.toml
+! play "$HOME/fails-later.yml"
+status
 getent passwd gua
 /usr/local/bin/gua config check
-/usr/local/bin/gua service status
+/usr/local/bin/gua service uninstall --system
+echo 'removed:'
+status
+play site.yml
 echo 'again:'
-play
+play site.yml
+status
 "#;
+
+/// The role in a play with a task that fails.
+const FAILS_LATER: &str =
+    "- hosts: gpu_servers\n  roles: [gua]\n  post_tasks:\n    - ansible.builtin.fail:\n";
 
 #[test]
 fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
@@ -408,8 +421,10 @@ fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
         "hosts",
         "[gpu_servers]\nlocalhost ansible_connection=local\n",
     );
+    host.write("fails-later.yml", FAILS_LATER);
     let output = ansible(&host, Path::new("/usr/bin/unshare"))
         .args(["--mount", "/bin/sh", "-ec", PLAY])
+        .env("ANSIBLE_ROLES_PATH", contrib("ansible/roles"))
         .env("PLAYBOOK", CONTRIB_CHECKERS.program("ansible-playbook"))
         .env("PROGRAM", GUA)
         .env("ANSIBLE_GATHERING", "explicit")
@@ -417,11 +432,12 @@ fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        text.contains("installed at /etc/systemd/system/gua.service"),
-        "{text}"
-    );
-    let (_, again) = text.split_once("again:\n").unwrap();
+    let (first, rest) = text.split_once("removed:\n").unwrap();
+    let (second, again) = rest.split_once("again:\n").unwrap();
+    let installed = "gua service: installed at /etc/systemd/system/gua.service";
+    assert!(first.contains(installed), "{first}");
+    assert!(second.starts_with("gua service: not installed"), "{second}");
+    assert!(again.contains(installed), "{again}");
     assert!(
         again.contains(" changed=0 ") && again.contains(" failed=0 "),
         "{again}"
