@@ -294,6 +294,7 @@ fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
             "ExecStart=/bin/true __answers /var/lib/gua/gua.db\n",
             "StandardInput=socket\n",
             "DynamicUser=yes\nGroup=gua\n",
+            "Environment=HOME=/\n",
             "CapabilityBoundingSet=\n",
         ] {
             assert!(reader.contains(line), "{line}{reader}");
