@@ -238,6 +238,26 @@ fn a_purge_deletes_the_history_unless_another_installation_uses_it() {
     }
 }
 
+#[test]
+fn a_package_makes_the_directory_of_the_settings_and_removes_it_if_it_is_empty() {
+    let root = Root::new(&[], "");
+    let directory = root.path("etc/gua");
+    fs::remove_dir_all(&directory).unwrap();
+    for (removal, upgrade) in [("remove", "upgrade"), ("0", "1")] {
+        root.run("postinst", "configure");
+        let mode = fs::metadata(&directory).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755);
+        root.run("postrm", upgrade);
+        assert!(directory.exists(), "{upgrade}");
+        root.program.write("root/etc/gua/slack.url", "");
+        root.run("postrm", removal);
+        assert!(directory.join("slack.url").exists(), "{removal}");
+        fs::remove_file(directory.join("slack.url")).unwrap();
+        root.run("postrm", removal);
+        assert!(!directory.exists(), "{removal}");
+    }
+}
+
 /// A repository with scripts/release, in which scripts/package writes its arguments to a file in dist.
 struct Repository {
     program: Program,
