@@ -63,7 +63,7 @@ pub trait Records {
     ) -> Result<LeftOut>;
 
     /// Visits every session that touches a window, in any order, each as a whole. Returns the number of damaged sessions,
-    /// which are left out.
+    /// which are left out. Of a session that the visitor refuses by its outline, only the outline is checked for damage.
     fn sessions(&self, window: Period, visitor: &mut dyn SessionVisitor) -> Result<u32>;
 
     /// Visits every span that begins in a window, and those of the tick before it.
@@ -173,6 +173,12 @@ pub trait QuarterVisitor {
 
 /// Receives the sessions of a window.
 pub trait SessionVisitor {
+    /// Whether [`SessionVisitor::wants`] may refuse sessions. Otherwise each one is read as a whole at once, and `wants` may not be
+    /// called.
+    fn selects(&self) -> bool {
+        false
+    }
+
     /// Offers the outline of a session, and returns whether the whole session is wanted, which costs several times as
     /// much to read.
     fn wants(&mut self, _outline: &SessionOutline<'_>) -> bool {

@@ -70,11 +70,30 @@ pub(crate) fn base(
     }
     let (from, to) = sane::bounds(window);
     let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
-    let sql = format!("SELECT {FIGURES} FROM session WHERE {which}");
-    let mut whole = connection.prepare(&format!(
-        "SELECT {FIGURES}, {OTHERS} FROM session WHERE id = ?1"
-    ))?;
-    let mut damaged = rows(connection, &sql, &[from, to], |row, catalogue| {
+    let mut damaged = match visitor.selects() {
+        true => selected(connection, which, &[from, to], visitor)?,
+        false => each(connection, which, &[from, to], |stored| {
+            visitor.session(&stored.session);
+        })?,
+    };
+    let mut open = Vec::new();
+    damaged += each(connection, "part <> 2 AND open = 1", &[], |stored| {
+        open.push(stored);
+    })?;
+    Ok((open, damaged))
+}
+
+/// Passes on the sessions that the visitor wants by their outline. Returns the number of damaged rows.
+fn selected(
+    connection: &Connection,
+    which: &str,
+    values: &[i64],
+    visitor: &mut dyn SessionVisitor,
+) -> Result<u32, ReadError> {
+    let outlines = format!("SELECT {FIGURES} FROM session WHERE {which}");
+    let whole = format!("SELECT {FIGURES}, {OTHERS} FROM session WHERE id = ?1");
+    let mut whole = connection.prepare(&whole)?;
+    rows(connection, &outlines, values, |row, catalogue| {
         if visitor.wants(&figures(row, catalogue)?.outline()) {
             let mut found = whole.query([row.get::<_, i64>(0)?])?;
             if let Some(row) = found.next()? {
@@ -82,12 +101,7 @@ pub(crate) fn base(
             }
         }
         Ok(())
-    })?;
-    let mut open = Vec::new();
-    damaged += each(connection, "part <> 2 AND open = 1", &[], |stored| {
-        open.push(stored);
-    })?;
-    Ok((open, damaged))
+    })
 }
 
 /// Passes a session on if it overlaps the window.

@@ -48,7 +48,8 @@ impl History {
     }
 
     /// Visits every session that overlaps a window, in no particular order, with one at a time in memory. Each is
-    /// complete as far as it is known now, and not clipped. Returns the number of damaged rows, which are left out.
+    /// complete as far as it is known now, and not clipped. Returns the number of damaged rows, which are left out. Of a
+    /// session that the visitor refuses by its outline, only the outline is checked for damage.
     pub fn sessions(
         &self,
         window: Period,

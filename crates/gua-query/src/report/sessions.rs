@@ -75,15 +75,20 @@ struct SessionList<'a> {
 }
 
 impl SessionVisitor for SessionList<'_> {
+    fn selects(&self) -> bool {
+        let question = self.known.question;
+        question.detail == Detail::Lists
+            && question.workloads.is_none()
+            && question.person.is_none()
+    }
+
     fn wants(&mut self, outline: &SessionOutline<'_>) -> bool {
-        let Known { question, last, .. } = self.known;
-        let has_sums_by_session =
-            question.workloads.is_some() || question.detail == Detail::Accounts;
-        let is_past = last.as_ref().is_none_or(|last| outline.is_before(last));
+        let last = self.known.last.as_ref();
+        let is_past = last.is_none_or(|last| outline.is_before(last));
         if !self.known.wants(outline.gpu) {
             return false;
         }
-        if has_sums_by_session || question.person.is_some() || !is_past {
+        if !self.selects() || !is_past {
             return true;
         }
         let lists = &mut self.sums.sessions.lists;
@@ -94,7 +99,8 @@ impl SessionVisitor for SessionList<'_> {
         let (known, question) = (self.known, self.known.question);
         let gpu = &session.key.gpu;
         let mut hold = hold(session, known);
-        if !question.wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN)) {
+        let is_wanted = question.wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN));
+        if !is_wanted || !known.wants(gpu) {
             return;
         }
         let gaps = self.sums.gaps_of(gpu, known);
