@@ -58,7 +58,7 @@ pub use driver::SimulatedDriver;
 pub use host::TestHost;
 pub use process::{Ended, Running, Sleeper, is_running, send};
 pub use pty::Pty;
-pub use skipped::{not_tested, runs_as_root};
+pub use skipped::{can_mount, not_tested, runs_as_root};
 pub use terminal::Terminal;
 pub use wait::{wait_for, wait_until};
 

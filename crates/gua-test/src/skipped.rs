@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::process::Command;
 
 use crate::variable;
 
@@ -40,4 +41,19 @@ pub fn runs_as_root(what: &str) -> bool {
         not_tested("needs root", what);
     }
     root
+}
+
+/// Whether the tests can mount in a namespace of their own, which a part needs. Otherwise reports that the part is not tested.
+#[must_use]
+pub fn can_mount(what: &str) -> bool {
+    if !runs_as_root(what) {
+        return false;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "mount", "--bind", "/proc", "/proc"]);
+    let is_mounted = command.output().is_ok_and(|output| output.status.success());
+    if !is_mounted {
+        not_tested("no mounts here", what);
+    }
+    is_mounted
 }

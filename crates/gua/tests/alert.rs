@@ -11,7 +11,7 @@ use gua_test::webhook::{Behaviour, Webhook};
 use gua_test::{Ended, Pty, Sleeper, TestHost, schema, wait_for, wait_until};
 use rustix::process::Signal;
 
-use crate::{GUA, TWO_GPUS, host};
+use crate::{GUA, OWN_ETC, TWO_GPUS, host};
 
 /// A host whose GPU 0 is held and not used, with these lines in an alert.
 fn alerting(sleeper: &Sleeper, lines: &str) -> TestHost {
@@ -433,14 +433,9 @@ fn a_user_nudges_through_the_service_and_the_holder_sees_it_on_the_terminal() {
     holder.wait().unwrap();
 }
 
-/// Runs commands in a mount namespace with a copy of /etc that has gua's group, but not its directory.
+/// Runs commands with a copy of /etc that has gua's group.
 const RECIPES: &str = r#"
-mount --make-rprivate /
-mkdir "$HOME/etc"
-cp -a /etc/. "$HOME/etc"
-rm -rf "$HOME/etc/gua"
-grep -q ^gua: "$HOME/etc/group" || echo gua:x:20778: >>"$HOME/etc/group"
-mount --bind "$HOME/etc" /etc
+grep -q ^gua: /etc/group || echo gua:x:20778: >>/etc/group
 sudo() { "$@"; }
 sudoedit() { echo https://hooks.example.com/s3cret >"$1"; }
 umask 022
@@ -450,7 +445,7 @@ eval "$LINES"
 
 #[test]
 fn the_documented_commands_make_files_with_secrets_that_are_accepted() {
-    if !gua_test::runs_as_root("a copy of /etc") {
+    if !gua_test::can_mount("the commands of the documentation") {
         return;
     }
     let document = include_str!("../../../docs/alerts.md");
@@ -467,7 +462,7 @@ fn the_documented_commands_make_files_with_secrets_that_are_accepted() {
     host.write("system.toml", table("slack") + &table("ntfy"));
     let output = host
         .command("/usr/bin/unshare")
-        .args(["--mount", "/bin/sh", "-ec", RECIPES])
+        .args(["--mount", "/bin/sh", "-ec", &(OWN_ETC.to_owned() + RECIPES)])
         .env("LINES", lines.join("\n"))
         .env("PROGRAM", GUA)
         .output()

@@ -14,7 +14,7 @@ use gua_test::{Sleeper, TestHost, not_tested, samples, wait_for};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::{GUA, TWO_GPUS, host};
+use crate::{GUA, OWN_ETC, TWO_GPUS, host};
 
 fn contrib(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
@@ -105,15 +105,10 @@ fn the_manifest_is_valid_and_the_agent_in_it_becomes_healthy() {
     assert!(after.stdout.contains("the daemon stopped"), "{after:?}");
 }
 
-/// Mounts the ConfigMap as the kubelet does, in a mount namespace with a copy of /etc. The volume is world-writable
+/// Mounts the ConfigMap as the kubelet does, with a copy of /etc. The volume is world-writable
 /// (<https://github.com/kubernetes/kubernetes/issues/133641>).
 const MOUNT_CONFIGURATION: &str = r#"
-mount --make-rprivate /
-mkdir "$HOME/etc"
-cp -a /etc/. "$HOME/etc"
-rm -rf "$HOME/etc/gua"
-mkdir "$HOME/etc/gua"
-mount --bind "$HOME/etc" /etc
+mkdir /etc/gua
 chmod 777 "$HOME/volume"
 ln -s ..data/config.toml "$HOME/volume/config.toml"
 [ -d "$MOUNT_PATH" ] || touch "$MOUNT_PATH"
@@ -124,7 +119,7 @@ exec "$@"
 
 #[test]
 fn the_agent_in_the_manifest_trusts_its_configuration() {
-    if !gua_test::runs_as_root("a daemon of root") {
+    if !gua_test::can_mount("the mounts of the manifest") {
         return;
     }
     let documents = yaml(&contrib("kubernetes/gua.yaml"));
@@ -141,7 +136,9 @@ fn the_agent_in_the_manifest_trusts_its_configuration() {
     host.write("volume/..data/config.toml", with_own_paths(&host, config));
     let mut command = host.command("/usr/bin/unshare");
     command
-        .args(["--mount", "/bin/sh", "-ec", MOUNT_CONFIGURATION, "sh", GUA])
+        .args(["--mount", "/bin/sh", "-ec"])
+        .arg(OWN_ETC.to_owned() + MOUNT_CONFIGURATION)
+        .args(["sh", GUA])
         .args(&words(&agent["command"])[1..])
         .env("MOUNT_PATH", mount["mountPath"].as_str().unwrap())
         .env("SUB_PATH", mount["subPath"].as_str().unwrap_or_default());
@@ -377,16 +374,11 @@ fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
     assert!(shown.contains("30s"), "{shown}");
 }
 
-/// Runs the example in a mount namespace with a copy of /etc, and without systemd: with `--check`, with a wrong setting, to install
+/// Runs the example with a copy of /etc, and without systemd: with `--check`, with a wrong setting, to install
 /// although a later task fails, after the service was removed, and again.
 const PLAY: &str = r#"
 # The settings of the test's host.
 unset $(env | sed -n 's/^\(GUA_[A-Z_]*\)=.*/\1/p')
-mount --make-rprivate /
-mkdir "$HOME/etc"
-cp -a /etc/. "$HOME/etc"
-rm -rf "$HOME/etc/gua"
-mount --bind "$HOME/etc" /etc
 for directory in /run /var/lib /usr/local/bin; do mount -t tmpfs -o mode=755 tmpfs $directory; done
 play() { "$PLAYBOOK" -i "$HOME/hosts" -e ansible_become=false -e gua_binary="$PROGRAM" "$@"; }
 status() { /usr/local/bin/gua service status --system; }
@@ -413,7 +405,7 @@ const FAILS_LATER: &str =
 
 #[test]
 fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
-    if !gua_test::runs_as_root("the role of Ansible on a fresh host") {
+    if !gua_test::can_mount("the role of Ansible on a fresh host") {
         return;
     }
     let host = host(TWO_GPUS);
@@ -423,7 +415,7 @@ fn the_role_of_ansible_installs_the_service_on_a_fresh_host() {
     );
     host.write("fails-later.yml", FAILS_LATER);
     let output = ansible(&host, Path::new("/usr/bin/unshare"))
-        .args(["--mount", "/bin/sh", "-ec", PLAY])
+        .args(["--mount", "/bin/sh", "-ec", &(OWN_ETC.to_owned() + PLAY)])
         .env("ANSIBLE_ROLES_PATH", contrib("ansible/roles"))
         .env("PLAYBOOK", CONTRIB_CHECKERS.program("ansible-playbook"))
         .env("PROGRAM", GUA)

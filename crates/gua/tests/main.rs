@@ -35,6 +35,15 @@ mod verify;
 
 use gua_test::{TestHost, month};
 
+/// Beginning of a script for `unshare --mount`: replaces /etc by a copy without gua's directory.
+const OWN_ETC: &str = r#"
+mount --make-rprivate /
+mkdir "$HOME/etc"
+cp -a /etc/. "$HOME/etc"
+rm -rf "$HOME/etc/gua"
+mount --bind "$HOME/etc" /etc
+"#;
+
 /// The program under test.
 const GUA: &str = env!("CARGO_BIN_EXE_gua");
 
