@@ -28,6 +28,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::claims::Names;
+use crate::log::as_text;
 use crate::log_file::last_lines;
 use crate::service::collector;
 use crate::{VERSION, location};
@@ -409,16 +410,6 @@ fn history(loaded: &Loaded, now: Timestamp) -> Result<HistoryFacts, String> {
     })
 }
 
-/// A line of a log in JSON. Other fields are left out.
-#[derive(serde::Deserialize)]
-struct JsonLine {
-    time: String,
-    level: String,
-    message: String,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
 /// Returns the end of the log of the collector whose history is read. The service logs to the journal.
 fn log(loaded: &Loaded, scrubber: &Scrubber) -> BundleFile {
     let settings = &loaded.settings;
@@ -433,7 +424,7 @@ fn log(loaded: &Loaded, scrubber: &Scrubber) -> BundleFile {
                 lines,
             ),
             None => (
-                "empty: this user cannot read the service's log in the journal (root can)",
+                "empty: the service's log in the journal cannot be read; root can read it",
                 String::new(),
             ),
         },
@@ -445,7 +436,7 @@ fn log(loaded: &Loaded, scrubber: &Scrubber) -> BundleFile {
     }
 }
 
-/// Returns the last lines of the service's log without tick lines; `None` if there are none, or they cannot be read.
+/// Returns the last lines of the service's log without tick lines; `None` if they cannot be read.
 fn journal(search_path: &OsStr) -> Option<String> {
     // journalctl(1): without `--quiet`, it prints remarks about journals that this user may not read.
     let arguments = format!(
@@ -458,27 +449,21 @@ fn journal(search_path: &OsStr) -> Option<String> {
         &arguments,
         JOURNAL_LIMIT,
     )?;
+    // To a user who may not read the service's lines, the journal is empty.
+    if run.end != End::Code(0) || run.stdout.is_empty() {
+        return None;
+    }
     // The newest line is the first one. The last one may be truncated, and part of a name would not be recognized.
     let lines = run.stdout.split_inclusive('\n');
     let lines = lines.filter(|line| line.ends_with('\n') && !line.starts_with(tick_line::PREFIX));
     let lines: Vec<&str> = lines.take(MAX_LINES).collect();
-    let is_read = run.end == End::Code(0) && !lines.is_empty();
-    is_read.then(|| lines.into_iter().rev().collect())
+    Some(lines.into_iter().rev().collect())
 }
 
 fn scrubbed_lines(lines: &str, scrubber: &Scrubber) -> String {
     let mut text = String::new();
     for line in lines.lines() {
-        let plain = match serde_json::from_str::<JsonLine>(line) {
-            Ok(line) => {
-                let error = line.error.as_ref().and_then(Value::as_str);
-                let at = line.time.split('.').next().unwrap_or_default();
-                let (at, error) = (at.replace('T', " "), error.unwrap_or_default());
-                format!("{at} {} {}: {error}", line.level, line.message)
-            }
-            Err(_) => line.to_owned(),
-        };
-        text.push_str(&scrubber.text(&plain));
+        text.push_str(&scrubber.text(&as_text(line)));
         text.push('\n');
     }
     text

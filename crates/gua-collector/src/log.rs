@@ -10,6 +10,7 @@ use gua_settings::kind::LogFormat;
 use gua_settings::{Inputs, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tracing::Level;
 
@@ -122,6 +123,38 @@ fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
             format!("{}\n", Value::Object(object))
         }
     }
+}
+
+/// A record of a JSON log, as far as [`as_text`] reads it.
+#[derive(Deserialize)]
+struct JsonRecord {
+    time: String,
+    level: String,
+    message: String,
+    error: Option<String>,
+    hint: Option<String>,
+}
+
+/// Returns a line of a log as text for people, also if it is a record of a JSON log.
+#[must_use]
+pub fn as_text(line: &str) -> String {
+    let Ok(record) = serde_json::from_str::<JsonRecord>(line) else {
+        return line.to_owned();
+    };
+    let at = record.time.split('.').next().unwrap_or_default();
+    let mut text = format!(
+        "{} {} {}",
+        at.replace('T', " "),
+        record.level,
+        record.message
+    );
+    for (before, value) in [(": ", record.error), ("\nhint: ", record.hint)] {
+        if let Some(value) = value {
+            text.push_str(before);
+            text.push_str(&value);
+        }
+    }
+    text
 }
 
 fn journal_line(level: Level, text: &str) -> String {

@@ -206,7 +206,7 @@ pub struct GapRow {
     pub gpus: usize,
     /// GPU time.
     pub micros: Micros,
-    /// Reason that the collector recorded.
+    /// Text of the outage that the collector recorded.
     pub detail: Option<String>,
     /// Whether it is the sum of the short gaps before late ticks.
     pub late: bool,

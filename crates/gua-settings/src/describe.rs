@@ -100,14 +100,14 @@ pub struct ConfigDocument<'a> {
 
 /// A setting in force.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ShownSetting<'a> {
+struct ShownSetting<'a> {
     value: Value,
     source: ShownSource<'a>,
 }
 
 /// A row of an array of tables.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ShownTable<'a> {
+struct ShownTable<'a> {
     #[serde(flatten)]
     fields: Map<String, Value>,
     source: ShownSource<'a>,
@@ -116,7 +116,7 @@ pub struct ShownTable<'a> {
 /// Source of a value.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ShownSource<'a> {
+enum ShownSource<'a> {
     Default,
     File { path: Cow<'a, str>, line: usize },
     Environment { name: &'static str },

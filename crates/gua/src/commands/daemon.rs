@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args as _;
 use gua_collector::daemon::background::{self, Stage, Start};
 use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job, Mode};
+use gua_collector::log::as_text;
 use gua_collector::log_file::{self, last_lines};
 use gua_collector::make_directory_of;
 use gua_collector::managed::{PidOwner, owner_of};
@@ -94,7 +95,7 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
         Start::Slow(Stage::DriverAnswered) => output::eprint(&format!(
             "{BACKGROUND}: no tick was stored within {}; log:\n{}",
             duration::written(limit),
-            last_lines(log, SHOWN_LINES, log_began)
+            shown_lines(log, log_began)
         )),
         Start::Ended(status) => {
             // Another start may have won the race.
@@ -145,13 +146,19 @@ fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the last lines that a daemon logged since its start.
+fn shown_lines(log: &Path, from: u64) -> String {
+    let lines = last_lines(log, SHOWN_LINES, from);
+    lines.lines().map(|line| as_text(line) + "\n").collect()
+}
+
 fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
     let code = match (status.code(), status.signal()) {
         (Some(0), _) | (None, None) => 1,
         (Some(code), _) => u8::try_from(code).unwrap_or(1),
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
     };
-    let lines = last_lines(log, SHOWN_LINES, log_began);
+    let lines = shown_lines(log, log_began);
     output::eprint(&format!(
         "{BACKGROUND}: failed to start (exit {code}); log: {}\n{lines}",
         log.display(),

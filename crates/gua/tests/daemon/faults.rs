@@ -35,6 +35,9 @@ fn the_error_that_ends_a_server_is_one_record_of_its_json_log() {
     assert_eq!(foreground.len(), 1, "{ended:?}");
     let ended = host.gua("daemon --log-format json");
     assert_eq!(ended.code, 1, "{ended:?}");
+    let shown = ["command failed: ", "\nhint: "].map(|text| ended.stderr.contains(text));
+    assert_eq!(shown, [true; 2], "{ended:?}");
+    assert!(!ended.stderr.contains('{'), "{ended:?}");
     let background = records(&host.log());
     for (log, command) in [
         (foreground, "gua daemon --foreground"),

@@ -187,15 +187,33 @@ fn the_log_of_a_service_is_read_from_the_journal() {
 }
 
 #[test]
+fn a_service_that_logged_only_ticks_has_a_readable_log() {
+    let host = host_with_service("echo 'Tick 7  ts=08:00:00.000  GPU-a=active'");
+    let listed = host.fine("doctor --bundle");
+    let line = listed.lines().find(|line| line.contains("log.txt"));
+    let line = line.unwrap();
+    assert!(
+        line.contains(" 0 bytes  last lines of the service"),
+        "{line}"
+    );
+}
+
+#[test]
 fn a_bundle_says_that_the_journal_cannot_be_read() {
     for script in ["exit 0", "echo 'no permission'; exit 1"] {
         let host = host_with_service(script);
         let listed = host.fine("doctor --bundle");
         let line = listed.lines().find(|line| line.contains("log.txt"));
         let line = line.unwrap();
-        assert!(line.contains(" 0 bytes  empty: this user cannot"), "{line}");
+        assert!(
+            line.contains(" 0 bytes  empty: the service's log"),
+            "{line}"
+        );
         let text = unpacked(&host, "gua-bundle.tar.gz");
-        assert!(text.contains("empty: this user cannot read"), "{text}");
+        assert!(
+            text.contains("empty: the service's log in the journal cannot be read"),
+            "{text}"
+        );
     }
 }
 
