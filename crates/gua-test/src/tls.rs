@@ -21,7 +21,7 @@ impl TlsServer {
         let signing_key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new([host.to_owned()]).unwrap();
         // No authority in the system's store has this name; some systems have one with the name `localhost`.
-        let name = "server of gua's tests";
+        let name = format!("{host} of gua's tests");
         parameters.distinguished_name.push(DnType::CommonName, name);
         let cert = parameters.self_signed(&signing_key).unwrap();
         std::fs::write(ca_file, cert.pem()).unwrap();

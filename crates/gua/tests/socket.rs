@@ -351,6 +351,29 @@ fn everyone_exports_in_the_format_of_the_replaced_tool_and_others_stay_hidden() 
 }
 
 #[test]
+fn a_question_with_a_nameless_time_zone_says_what_to_set() {
+    let served = Served::new("names");
+    // RFC 9636: the header with its six counts, one local time type of UTC+1, and its abbreviation.
+    let mut zone = b"TZif".to_vec();
+    zone.extend([0; 16]);
+    for count in [0_u32, 0, 0, 0, 1, 4] {
+        zone.extend(count.to_be_bytes());
+    }
+    zone.extend(3600_i32.to_be_bytes());
+    zone.extend(*b"\0\0XST\0");
+    let zone = served.host.write("zone", zone);
+    let report = || served.command_as(ADA, &format!("report {WINDOW}"));
+    let ended: Ended = report().env("TZ", zone).output().unwrap().into();
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("the name of the time zone"),
+        "{ended:?}"
+    );
+    let ended: Ended = report().env("TZ", "UTC-1").output().unwrap().into();
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+#[test]
 fn percentages_are_the_same_through_the_socket() {
     let from = clock::now() - SignedDuration::from_mins(119);
     let served = Served::since("names", from);

@@ -61,16 +61,29 @@ pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -
     postcard::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))
 }
 
-/// Encodes one message; `None` if it is longer than `longest`.
-pub(super) fn encode(content: &impl Serialize, longest: usize) -> Option<Vec<u8>> {
+/// Why a message cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EncodeError {
+    #[error("the message is too long")]
+    TooLong,
+    /// Everything else in a message can be serialized.
+    #[error(
+        "the service needs the name of the time zone, which the file of the time zone does not give; set TZ, such as TZ=Europe/Berlin"
+    )]
+    NamelessZone,
+}
+
+/// Encodes one message of at most `longest` bytes.
+pub(super) fn encode(content: &impl Serialize, longest: usize) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = VERSION.to_le_bytes().to_vec();
     bytes.extend([0; 4]);
     let head = bytes.len();
-    let mut bytes = postcard::to_extend(content, bytes).ok()?;
+    let mut bytes = postcard::to_extend(content, bytes).map_err(|_| EncodeError::NamelessZone)?;
     let length = bytes.len() - head;
-    let number = u32::try_from(length).ok().filter(|_| length <= longest)?;
+    let number = u32::try_from(length).ok().filter(|_| length <= longest);
+    let number = number.ok_or(EncodeError::TooLong)?;
     bytes[head - 4..head].copy_from_slice(&number.to_le_bytes());
-    Some(bytes)
+    Ok(bytes)
 }
 
 /// Writes one message of at most `longest` bytes.
@@ -79,6 +92,6 @@ pub(crate) fn write(
     content: &impl Serialize,
     longest: usize,
 ) -> io::Result<()> {
-    let too_long = || io::Error::new(io::ErrorKind::InvalidData, "the message is too long");
-    output.write_all(&encode(content, longest).ok_or_else(too_long)?)
+    let bytes = encode(content, longest);
+    output.write_all(&bytes.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
 }

@@ -69,7 +69,7 @@ fn answer_one(db: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let bytes = encode(&outcome, MAX_ANSWER).or_else(|| {
+    let bytes = encode(&outcome, MAX_ANSWER).or_else(|_| {
         let why = "the answer is too long; ask for a shorter window".to_owned();
         encode(&Outcome::Refused(why), MAX_ANSWER)
     });
