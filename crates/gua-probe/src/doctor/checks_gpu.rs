@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gua_model::health::{Fault, faults};
 use gua_model::sample::Switch;
 use gua_model::text::sanitize;
 use gua_model::{Gpu, GpuUuid, Missing, Pid, Place, Problem, Process, Sample};
@@ -167,21 +168,34 @@ pub(super) fn memory_errors(sample: &Sample) -> Finding {
         gpus_with_ecc: counting.len(),
         gpus_with_errors: rows.collect(),
     };
-    if counting.is_empty() {
+    let faulty = physical(sample, |gpu| !memory_faults(gpu).is_empty());
+    if faulty.is_empty() && counting.is_empty() {
         return Status::Skipped.finding("no GPU counts them", details);
     }
-    if bad.is_empty() {
+    if faulty.is_empty() {
         return Status::Ok.finding("no uncorrected errors", details);
     }
-    let each = bad
-        .iter()
-        .map(|(index, errors)| format!("{}: {errors} uncorrected", named(sample, *index)));
+    let each = faulty.iter().map(|gpu| {
+        let faults = memory_faults(gpu).join(", ");
+        format!("{}: {faults}", named(sample, gpu.index))
+    });
     let summary = each.collect::<Vec<_>>().join(", ");
-    let indexes: Vec<u32> = bad.iter().map(|(index, _)| *index).collect();
+    let indexes: Vec<u32> = faulty.iter().map(|gpu| gpu.index).collect();
     Status::Warning.finding(summary, details).advise(format!(
         "Reset with `nvidia-smi --gpu-reset -i {}`, and replace the GPU if the errors come back.",
         joined(&indexes, ",")
     ))
+}
+
+fn memory_faults(gpu: &Gpu) -> Vec<String> {
+    let in_words = |fault: Fault| match fault {
+        Fault::UncorrectedErrors(errors) => Some(format!("{errors} uncorrected")),
+        Fault::RemapFailed | Fault::RemapPending | Fault::RetirementPending => {
+            Some(fault.to_string())
+        }
+        _ => None,
+    };
+    faults(gpu).into_iter().filter_map(in_words).collect()
 }
 
 /// Checks the Xid errors in the kernel log. Most users may not read it, which costs nothing else.

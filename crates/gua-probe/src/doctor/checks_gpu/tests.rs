@@ -1,5 +1,7 @@
 //! Tests of the checks of GPUs and their holders.
 
+use gua_model::sample::MemoryRepairs;
+
 use super::*;
 use crate::doctor::fixture::{assert_check, gpu, identity, instance, process, sample, uuid};
 
@@ -126,6 +128,17 @@ fn uncorrected_memory_errors_are_reported() {
         silent,
         (Status::Skipped, "no GPU counts them"),
         &[],
+    );
+    let pending = Gpu {
+        memory_repairs: Ok(MemoryRepairs(MemoryRepairs::REMAP_PENDING)),
+        ..gpu(1)
+    };
+    let summary = "GPU 1 (NVIDIA A100-SXM4-80GB): a memory row is remapped at the next reset";
+    check(
+        memory_errors,
+        vec![with(0, Ok(0)), pending],
+        (Status::Warning, summary),
+        &["advice: Reset with `nvidia-smi --gpu-reset -i 1`"],
     );
     let bad = vec![with(0, Ok(0)), with(1, Ok(2))];
     let summary = "GPU 1 (NVIDIA A100-SXM4-80GB): 2 uncorrected";
