@@ -2,7 +2,7 @@
 //! it has grown.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_usage_audit::tick_line;
@@ -66,13 +66,18 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 /// push out the reason.
 #[must_use]
 pub fn last_lines(path: &Path, number: usize, from: u64) -> String {
-    const MAX_BYTES: u64 = 64 * 1024;
+    // Days of tick lines fit.
+    const MAX_BYTES: u64 = 8 << 20;
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = gua_files::open_regular(path)?;
+        let file = gua_files::open_regular(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(
-            from.max(length.saturating_sub(MAX_BYTES)).min(length),
-        ))?;
+        let begin = length.saturating_sub(MAX_BYTES);
+        let mut file = BufReader::new(file);
+        file.seek(SeekFrom::Start(from.max(begin).min(length)))?;
+        if begin > from {
+            // The rest of a line is not recognized as that of a tick.
+            file.skip_until(b'\n')?;
+        }
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -15,6 +15,12 @@ const MAX_DIGITS: usize = 12;
 /// Words with a dot that are kept.
 const KEPT: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "etc."];
 
+/// Words of gua's own messages that are kept even if a user, a group or an argument has the same name.
+const GENERAL: [&str; 20] = [
+    "board", "cpu", "daemon", "driver", "error", "gpu", "gpus", "gua", "history", "host", "kernel",
+    "linux", "log", "memory", "nvidia", "process", "root", "service", "system", "user",
+];
+
 /// Removes private words.
 #[derive(Clone, Debug, Default)]
 pub struct Scrubber {
@@ -33,6 +39,7 @@ impl Scrubber {
             all.insert(name);
         }
         all.remove("");
+        all.retain(|name| !GENERAL.contains(&name.as_str()));
         Self { names: all }
     }
 
