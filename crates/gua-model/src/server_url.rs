@@ -87,6 +87,12 @@ impl ServerUrl {
         })
     }
 
+    /// Returns the path; empty, or starting with a slash.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme

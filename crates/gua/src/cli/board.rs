@@ -234,7 +234,7 @@ pub struct BoardServeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// URL under which people reach the board [default: http:// or https:// and the address or host name].
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse)]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = public_url)]
     pub url: Option<ServerUrl>,
     /// Serve over TLS also on loopback and behind a proxy.
     #[arg(long)]
@@ -369,6 +369,17 @@ pub enum BoardUserCommand {
         #[arg(long, required = true)]
         password_stdin: bool,
     },
+}
+
+/// Parses the URL of a board. Its pages link to paths of the host.
+fn public_url(text: &str) -> Result<ServerUrl, String> {
+    let url = ServerUrl::parse(text).map_err(|error| error.to_string())?;
+    match url.path() {
+        "" => Ok(url),
+        path => Err(format!(
+            "a board needs a host name of its own; leave out `{path}`"
+        )),
+    }
 }
 
 /// Checks the URL of a provider. The text is kept, because an issuer is compared exactly, with its trailing slash.

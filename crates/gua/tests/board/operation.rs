@@ -54,11 +54,18 @@ fn as_many_files_as_allowed_are_open_at_once() {
 }
 
 #[test]
-fn a_url_without_a_scheme_is_refused_before_the_board_starts() {
-    let refused = host(TWO_GPUS).gua("board serve --data board --url board.example.com");
-    assert_eq!(refused.code, 2, "{refused:?}");
-    let expected = "the server URL must be an absolute http(s) URL";
-    assert!(refused.stderr.contains(expected), "{refused:?}");
+fn a_url_that_cannot_work_is_refused_before_the_board_starts() {
+    for (url, expected) in [
+        (
+            "board.example.com",
+            "the server URL must be an absolute http(s) URL",
+        ),
+        ("https://example.com/gua", "leave out `/gua`"),
+    ] {
+        let refused = host(TWO_GPUS).gua(&format!("board serve --data board --url {url}"));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
 }
 
 #[test]
