@@ -33,6 +33,7 @@ use crate::{Position, Problem, Source};
 impl Row for Alert {
     type Fields = AlertFields;
     const NOUN: &'static str = "alert";
+    const IF_TWICE: &'static str = "; if both are meant, give one a `name`";
 
     fn of_table(fields: &AlertFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
         let needed = [

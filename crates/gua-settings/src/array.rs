@@ -83,6 +83,8 @@ pub trait Row: Sized + Clone {
     type Fields: Fields;
     /// One row in messages, such as "limit".
     const NOUN: &'static str;
+    /// Ending of the message about two equal rows.
+    const IF_TWICE: &'static str = "";
 
     /// Turns a table that starts at offset `start` into rows. Rows of a table with mistakes are discarded.
     fn of_table(fields: &Self::Fields, start: usize, mistakes: &mut Mistakes) -> Vec<Self>;
@@ -248,10 +250,10 @@ pub(crate) fn rows<R: Row>(
         let found = if own.is_empty() { found } else { Vec::new() };
         for row in found {
             if rows.iter().any(|(known, _)| known.is_same(&row)) {
-                let (table, noun) = (R::Fields::TABLE, R::NOUN);
+                let (table, noun, hint) = (R::Fields::TABLE, R::NOUN, R::IF_TWICE);
                 own.push(
                     start,
-                    format!("{table}: this {noun} is set twice in this file"),
+                    format!("{table}: this {noun} is set twice in this file{hint}"),
                 );
             } else {
                 rows.push((row, start));

@@ -141,7 +141,7 @@ fn parsed(url: &str) -> Result<ureq::http::Uri, String> {
         uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
     };
     uri.filter(is_web)
-        .ok_or_else(|| "the file with the URL contains no URL".to_owned())
+        .ok_or_else(|| "the file with the URL does not contain one URL".to_owned())
 }
 
 fn post(

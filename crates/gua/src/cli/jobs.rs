@@ -239,9 +239,12 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
 /// `gua list`, `gua explain` and `gua me` show the reason. Until the time is over, alerts do not report these GPUs as
 /// idle, and nobody can nudge you about them. A keep is not a lease. It covers the GPUs that you hold when you run the command, while you hold them.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    override_usage = "gua keep <DURATION> --why <TEXT>\n       gua keep --end",
+    after_help = "Examples:\n  \
                   gua keep 2h --why \"evaluation after the download\"\n  \
-                  gua keep --end    you no longer need them")]
+                  gua keep --end    you no longer need them"
+)]
 pub struct KeepArgs {
     /// Time for which you still need the GPUs, at most 7d.
     #[arg(value_name = "DURATION", value_parser = gua_model::duration::parse, required_unless_present = "end")]

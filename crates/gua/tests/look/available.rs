@@ -30,7 +30,7 @@ fn free_gpus_are_printed_for_scripts_and_holders_of_the_others_for_people() {
     let host = lab();
     let output = check(&host, "", 0, "1,2\n");
     assert!(
-        output.contains(&format!(" (pid {}, since ", host.one.pid())),
+        output.contains(&format!(" (pid {}, for ", host.one.pid())),
         "{output}"
     );
     assert!(output.contains("gpu 3 is not free: ghost"), "{output}");

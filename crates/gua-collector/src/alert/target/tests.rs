@@ -132,8 +132,8 @@ fn a_target_that_cannot_be_used_is_explained_without_the_secret() {
     assert!(problem(&target).unwrap().contains("cannot read"));
     for (text, expected) in [
         ("\n", "is empty"),
-        ("s3cret", "contains no URL"),
-        ("ftp://h/s3cret", "contains no URL"),
+        ("s3cret", "does not contain one URL"),
+        ("ftp://h/s3cret", "does not contain one URL"),
         // A name that never resolves (RFC 6761), without encryption.
         ("http://host.invalid/s3cret", "host.invalid"),
     ] {

@@ -268,10 +268,10 @@ impl<'a> Found<'a> {
             .map(|process| {
                 let identity = process.identity.as_ref().ok();
                 let age = identity.and_then(|identity| identity.age(self.sample.since_boot, ticks));
-                let since = age.map(|age| format!(", since {}", short_age(age)));
-                let since = since.unwrap_or_default();
+                let held = age.map(|age| format!(", for {}", short_age(age)));
+                let held = held.unwrap_or_default();
                 let owner = owner_and_workload(process);
-                format!("{owner} (pid {}{since})", process.pid)
+                format!("{owner} (pid {}{held})", process.pid)
             })
             .collect();
         let more = named.len().saturating_sub(NAMED);

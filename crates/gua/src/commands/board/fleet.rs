@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use gua_collector::board::fleet::{Fleet, SavedTokens};
 use gua_model::table::{Align, Cell, Column, Table};
-use gua_model::text::gigabyte_tenths;
+use gua_model::text::{gigabyte_tenths, short_age};
 use gua_model::{Bytes, Percent, State};
+use gua_probe::clock;
 use gua_render::document::Number;
 use gua_settings::inputs::{BOARD_TOKEN_VARIABLE, board_token};
 use gua_wire::live::{HostState, LiveGpu, LiveValue, ObstacleWord};
@@ -221,8 +222,8 @@ pub(in crate::commands) fn list(
     for host in hosts.iter().filter(|host| host.is_stale) {
         let name = sanitize(&host.display_name);
         output::eprint(&format!(
-            "gua list: {name} has not reported since {}\n",
-            host.received_at
+            "gua list: {name} has not reported for {}\n",
+            short_age(clock::now().duration_since(host.received_at).unsigned_abs())
         ));
     }
     Ok(())
