@@ -150,7 +150,7 @@ fn ask(path: &std::path::Path, moment: Time) {
     let other = gua_model::Thresholds { held_mb: 7, ..rule };
     let _ = history.quarters(always, rule, &mut |_, _: &[_]| {});
     let _ = history.quarters(always, other, &mut |_, _: &[_]| {});
-    let _ = history.sessions(always, &mut |_| {});
+    let _ = history.sessions(always, &mut |_: &gua_model::Session| {});
     let _ = history.tick_at(at, rule);
     let _ = history.check(|_| {});
     let _ = history.stats();
