@@ -169,6 +169,11 @@ impl Wire for Input<'_> {
     }
 
     fn wide(&mut self, value: &mut u128) -> Result<(), Damage> {
+        // Most numbers take one byte.
+        if let [byte @ ..0x80, rest @ ..] = self.0 {
+            (*value, self.0) = ((*byte).into(), rest);
+            return Ok(());
+        }
         const SHORT: usize = 63;
         let mut low = 0_u64;
         for shift in (0..SHORT).step_by(7) {
