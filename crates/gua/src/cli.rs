@@ -6,6 +6,7 @@
 mod account;
 mod board;
 mod collect;
+mod examples;
 mod jobs;
 mod keep;
 mod look;
@@ -22,6 +23,7 @@ use gua_settings::{ENTRIES, FlagValue};
 pub use self::account::*;
 pub use self::board::*;
 pub use self::collect::*;
+pub(crate) use self::examples::at_the_end;
 pub use self::jobs::*;
 pub use self::keep::*;
 pub use self::look::*;
@@ -95,25 +97,31 @@ pub enum Command {
     Metrics(MetricsArgs),
 
     /// Install and manage the collector as a systemd service.
-    #[command(
-        after_help = "For root, the default is a system service; for other users, a user service. --system and --user choose explicitly.\n\n\
-                      Examples:\n  \
-                      gua service install            start collecting now and after every boot\n  \
-                      gua service install --print    print the unit without changing anything\n  \
-                      gua service status             show whether it is installed and running\n  \
-                      gua service uninstall          stop and remove it; the history is kept"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// For root, the default is a system service; for other users, a user service. --system and --user choose explicitly.
+    ///
+    /// # Examples
+    ///
+    /// - `gua service install`: start collecting now and after every boot
+    /// - `gua service install --print`: print the unit without changing anything
+    /// - `gua service status`: show whether it is installed and running
+    /// - `gua service uninstall`: stop and remove it; the history is kept
     #[command(subcommand)]
     Service(ServiceCommand),
 
     /// List and release leases on GPUs.
-    #[command(
-        after_help = "`gua available --claim 10m` and `gua run --claim N` create leases.\n\n\
-                      Examples:\n  \
-                      gua claim list                show leased GPUs, their holders and the queue\n  \
-                      gua claim release 1c9d03fe    release the GPUs of one claim\n  \
-                      gua claim release --all-mine  release all of your claims"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// `gua available --claim 10m` and `gua run --claim N` create leases.
+    ///
+    /// # Examples
+    ///
+    /// - `gua claim list`: show leased GPUs, their holders and the queue
+    /// - `gua claim release 1c9d03fe`: release the GPUs of one claim
+    /// - `gua claim release --all-mine`: release all of your claims
     #[command(subcommand)]
     Claim(ClaimCommand),
 
@@ -124,13 +132,16 @@ pub enum Command {
     Run(RunArgs),
 
     /// List, show and compare runs recorded by `gua run`.
-    #[command(
-        after_help = "`gua run` records runs; a running collector adds them to the history.\n\n\
-                      Examples:\n  \
-                      gua runs list                list the last 20 runs of all users on this host\n  \
-                      gua runs show last           show what the most recent run used\n  \
-                      gua runs compare A B         show two runs side by side"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// `gua run` records runs; a running collector adds them to the history.
+    ///
+    /// # Examples
+    ///
+    /// - `gua runs list`: list the last 20 runs of all users on this host
+    /// - `gua runs show last`: show what the most recent run used
+    /// - `gua runs compare A B`: show two runs side by side
     #[command(subcommand)]
     Runs(RunsCommand),
 
@@ -149,40 +160,51 @@ pub enum Command {
     Import(ImportArgs),
 
     /// Set limits on GPU use and show how much of them is used.
-    #[command(
-        after_help = "Limits are settings: `set` and `remove` edit the configuration file and keep its comments.\n\
-                      Limits are not enforced by default. `gua available --respect-quota` applies them, and scripts can\n\
-                      run `gua quota check`.\n\n\
-                      Examples:\n  \
-                      gua quota set --everyone --idle-held 10h --per week\n  \
-                      gua quota set --user ada --charged 200h --per month\n  \
-                      gua quota show                 show used, remaining and forecast amounts\n  \
-                      gua quota check || echo over   for cron: exit with 1 if anyone is over a limit"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// Limits are settings: `set` and `remove` edit the configuration file and keep its comments.
+    ///
+    /// Limits are not enforced by default. `gua available --respect-quota` applies them, and scripts can run
+    /// `gua quota check`.
+    ///
+    /// # Examples
+    ///
+    /// - `gua quota set --everyone --idle-held 10h --per week`
+    /// - `gua quota set --user ada --charged 200h --per month`
+    /// - `gua quota show`: show used, remaining and forecast amounts
+    /// - `gua quota check || echo over`: for cron: exit with 1 if anyone is over a limit
     #[command(subcommand)]
     Quota(QuotaCommand),
 
     /// Write daily CSV files in the format of gpu_stats.
-    #[command(
-        after_help = "The daemon can write these files too: `gua daemon --csv-dir ~/gpu_stats`.\n\
-                      `gua import --gpu-stats DIR` imports existing files into the history.\n\n\
-                      Examples:\n  \
-                      gua csv sample                  write one sample to ~/gpu_stats now\n  \
-                      gua csv install                 write one every 5 minutes, without root or a daemon\n  \
-                      gua csv uninstall               stop the timer; the files are kept"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// The daemon can write these files too: `gua daemon --csv-dir ~/gpu_stats`.
+    ///
+    /// `gua import --gpu-stats DIR` imports existing files into the history.
+    ///
+    /// # Examples
+    ///
+    /// - `gua csv sample`: write one sample to ~/gpu_stats now
+    /// - `gua csv install`: write one every 5 minutes, without root or a daemon
+    /// - `gua csv uninstall`: stop the timer; the files are kept
     #[command(subcommand)]
     Csv(CsvCommand),
 
     /// Show and test the alerts that the daemon sends, and list past messages.
-    #[command(
-        after_help = "Alerts are [[alert]] tables of the configuration: idle-held GPUs, quotas, faults, lost GPUs and gaps, sent to \
-                      Slack, Teams, Mattermost, ntfy, another webhook, a command, mail or terminals. See docs/alerts.md.\n\n\
-                      Examples:\n  \
-                      gua alert list       list the alerts and problems with their destinations\n  \
-                      gua alert test       send a test message of every alert\n  \
-                      gua alert history    show what was sent"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// Alerts are `[[alert]]` tables of the configuration: idle-held GPUs, quotas, faults, lost GPUs and gaps, sent to Slack,
+    /// Teams, Mattermost, ntfy, another webhook, a command, mail or terminals. See docs/alerts.md.
+    ///
+    /// # Examples
+    ///
+    /// - `gua alert list`: list the alerts and problems with their destinations
+    /// - `gua alert test`: send a test message of every alert
+    /// - `gua alert history`: show what was sent
     #[command(subcommand)]
     Alert(AlertCommand),
 
@@ -197,32 +219,38 @@ pub enum Command {
     Serve(ServeArgs),
 
     /// Run a board that shows the GPUs of many hosts.
-    #[command(after_help = "Examples:\n  \
-                      gua board serve                          serve on http://127.0.0.1:8080\n  \
-                      gua board enroll-token --name lab-a100   print a token for `gua enroll`\n  \
-                      gua board backup /backup/board.db        copy the data while it serves")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board serve`: serve on http://127.0.0.1:8080
+    /// - `gua board enroll-token --name lab-a100`: print a token for `gua enroll`
+    /// - `gua board backup /backup/board.db`: copy the data while it serves
     #[command(subcommand)]
     Board(BoardCommand),
 
     /// Check, copy and maintain the history file.
-    #[command(after_help = "Examples:\n  \
-                      gua db check                    check the file and compare its totals with its ticks\n  \
-                      gua db stats                    show how much space each table uses\n  \
-                      gua db backup copy.db           copy the file, even while a collector is writing\n  \
-                      gua db forget ada               erase a user's identity")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua db check`: check the file and compare its totals with its ticks
+    /// - `gua db stats`: show how much space each table uses
+    /// - `gua db backup copy.db`: copy the file, even while a collector is writing
+    /// - `gua db forget ada`: erase a user's identity
     #[command(subcommand)]
     Db(DbCommand),
 
     /// Show, check and explain the configuration.
-    #[command(
-        after_help = "Precedence, highest first: flags, environment variables (GUA_*), ~/.gua/config.toml,\n\
-                      /etc/gua/config.toml. GUA_CONFIG replaces ~/.gua/config.toml with another file.\n\n\
-                      Examples:\n  \
-                      gua config check  report every error with its line number\n  \
-                      gua config show   print the effective settings and their sources\n  \
-                      mkdir -p ~/.gua && gua config default > ~/.gua/config.toml\n                    \
-                      start from the commented defaults"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// Precedence, highest first: flags, environment variables (GUA_*), ~/.gua/config.toml, /etc/gua/config.toml.
+    /// GUA_CONFIG replaces ~/.gua/config.toml with another file.
+    ///
+    /// # Examples
+    ///
+    /// - `gua config check`: report every error with its line number
+    /// - `gua config show`: print the effective settings and their sources
+    /// - `mkdir -p ~/.gua && gua config default > ~/.gua/config.toml`: start from the commented defaults
     #[command(subcommand)]
     Config(ConfigCommand),
 
@@ -233,11 +261,19 @@ pub enum Command {
     Completions(CompletionsArgs),
 
     /// Print the version number.
-    #[command(after_help = "Example:\n  gua version")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua version`
     Version,
 
     /// Show help for gua or one of its commands.
-    #[command(after_help = "Examples:\n  gua help\n  gua help doctor\n  gua help config check")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua help`
+    /// - `gua help doctor`
+    /// - `gua help config check`
     Help(HelpArgs),
 
     /// Print or write the manual pages.
@@ -334,7 +370,7 @@ pub fn tree() -> clap::Command {
     let needs_one = |command: &clap::Command| {
         command.has_subcommands() && !command.is_args_conflicts_with_subcommands_set()
     };
-    let tree = Cli::command().mut_subcommands(|command| match needs_one(&command) {
+    let tree = at_the_end(Cli::command()).mut_subcommands(|command| match needs_one(&command) {
         true => command
             .subcommand_required(true)
             .arg_required_else_help(true)
@@ -428,18 +464,18 @@ mod tests {
     }
 
     #[test]
-    fn every_command_teaches_with_an_example() {
+    fn every_command_teaches_with_an_example_of_at_most_80_columns() {
         fn check(command: &clap::Command) {
             for below in visible_commands(command) {
                 let text = below
                     .get_after_help()
                     .map(ToString::to_string)
                     .unwrap_or_default();
-                assert!(
-                    text.contains("Example"),
-                    "`{}` has no example",
-                    below.get_name()
-                );
+                let name = below.get_name();
+                let examples = text.lines().skip_while(|line| !line.starts_with("Example"));
+                let widths: Vec<usize> = examples.map(|line| line.chars().count()).collect();
+                assert!(!widths.is_empty(), "`{name}` has no example");
+                assert!(widths.iter().all(|width| *width <= 80), "`{name}`: {text}");
                 check(below);
             }
         }

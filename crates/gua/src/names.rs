@@ -141,7 +141,7 @@ fn printed(command: &str, printed: anyhow::Result<()>) -> ExitCode {
 /// A command of gpu-usage-audit with the arguments of gua's command.
 fn audit_command<T: Args>(name: &'static str, about: &'static str) -> clap::Command {
     let command = clap::Command::new(name).infer_long_args(true);
-    T::augment_args(command)
+    cli::at_the_end(T::augment_args(command))
         .about(about)
         .long_about(None)
         .max_term_width(100)

@@ -13,7 +13,11 @@ use super::{FormatArgs, HistoryArgs, PageFileArgs, StrictArgs, one_of};
 #[derive(Debug, Subcommand)]
 pub enum AlertCommand {
     /// List the configured alerts, when each last sent a message, and what is wrong with its destination.
-    #[command(after_help = "Examples:\n  gua alert list\n  gua alert list --json")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua alert list`
+    /// - `gua alert list --json`
     List {
         #[command(flatten)]
         format: FormatArgs,
@@ -22,9 +26,11 @@ pub enum AlertCommand {
     },
 
     /// Send test messages now and report whether each destination accepted its message; exit with 1 if one did not.
-    #[command(after_help = "Examples:\n  \
-                      gua alert test             send one message of every alert\n  \
-                      sudo gua alert test lab    one alert; root can read the secrets of the service")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua alert test`: send one message of every alert
+    /// - `sudo gua alert test lab`: one alert; root can read the secrets of the service
     Test {
         /// Name of one alert [default: all].
         #[arg(value_name = "ALERT")]
@@ -32,10 +38,15 @@ pub enum AlertCommand {
     },
 
     /// Show the messages that were sent, are waiting or were given up, the latest first.
-    #[command(
-        after_help = "Messages of the host's service are readable by root and by the service.\n\n\
-                      Examples:\n  gua alert history\n  sudo gua alert history --limit 10 --csv"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// Messages of the host's service are readable by root and by the service.
+    ///
+    /// # Examples
+    ///
+    /// - `gua alert history`
+    /// - `sudo gua alert history --limit 10 --csv`
     History {
         /// Show at most N messages.
         #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
@@ -55,24 +66,31 @@ pub enum CsvCommand {
     /// The file is YYYYMMDD_gpu_stats.csv, named after the local date, with the header timestamp,user,pid,gpu,usage.
     /// Each row holds the first process of a GPU; if no GPU has a process, one row of dashes is written. Each minute is
     /// written once.
-    #[command(after_help = "Examples:\n  \
-                      gua csv sample\n  \
-                      gua csv sample --dir /data/gpu_stats\n  \
-                      gua csv sample --csv-format full    every process, with its GPU's state, memory and owner")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua csv sample`
+    /// - `gua csv sample --dir /data/gpu_stats`
+    /// - `gua csv sample --csv-format full`: every process, with its GPU's state, memory and owner
     Sample(CsvSampleArgs),
 
     /// Install a systemd user timer that takes samples. Run again to change or update it.
     ///
     /// Needs no root. systemd stops the timers of a user when their last session ends unless lingering is enabled; the
     /// command prints a warning if it is disabled.
-    #[command(after_help = "Examples:\n  \
-                      gua csv install\n  \
-                      gua csv install --every 1m --dir ~/stats\n  \
-                      gua csv install --print    print the units without changing anything")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua csv install`
+    /// - `gua csv install --every 1m --dir ~/stats`
+    /// - `gua csv install --print`: print the units without changing anything
     Install(CsvInstallArgs),
 
     /// Stop the timer and remove its units. The CSV files are kept.
-    #[command(after_help = "Example:\n  gua csv uninstall")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua csv uninstall`
     Uninstall(CsvUninstallArgs),
 }
 
@@ -131,38 +149,48 @@ pub enum QuotaCommand {
     /// person unless --together is given). A limit for a user takes precedence over one for a group, and that over one
     /// for everyone. Limits of the host (--system) always apply; a user's own configuration file can only make them
     /// stricter.
-    #[command(after_help = "Examples:\n  \
-                      gua quota set --everyone --idle-held 10h --per week      for each person\n  \
-                      gua quota set --user ada --charged 200h --per month      for one user\n  \
-                      gua quota set --group students --held 500h --per 30d     shared, over a rolling window\n  \
-                      gua quota set --user ada --energy 50kWh --per month\n  \
-                      sudo gua quota set --system --everyone --held 20h --per day    for all users of this host")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua quota set --everyone --idle-held 10h --per week`: for each person
+    /// - `gua quota set --user ada --charged 200h --per month`: for one user
+    /// - `gua quota set --group students --held 500h --per 30d`: shared, over a rolling window
+    /// - `gua quota set --user ada --energy 50kWh --per month`
+    /// - `sudo gua quota set --system --everyone --held 20h --per day`: for all users of this host
     Set(QuotaSetArgs),
 
     /// Remove limits.
-    #[command(after_help = "Examples:\n  \
-                      gua quota remove --user ada                        all limits of this user\n  \
-                      gua quota remove --everyone --per week             only the weekly limits\n  \
-                      gua quota remove --user ada --measure charged")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua quota remove --user ada`: all limits of this user
+    /// - `gua quota remove --everyone --per week`: only the weekly limits
+    /// - `gua quota remove --user ada --measure charged`
     Remove(QuotaRemoveArgs),
 
     /// Show the used, remaining and forecast amounts of each limit.
-    #[command(
-        after_help = "The forecast extrapolates from observed time; it needs at least one hour and 1 % of the term.\n\
-                      Weeks start on Monday.\n\n\
-                      Examples:\n  \
-                      gua quota show\n  \
-                      gua quota show --user ada --json\n  \
-                      gua quota show --formula percent    percentages as defined in the notes of gpu_stats"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// The forecast extrapolates from observed time; it needs at least one hour and 1 % of the term.
+    ///
+    /// Weeks start on Monday.
+    ///
+    /// # Examples
+    ///
+    /// - `gua quota show`
+    /// - `gua quota show --user ada --json`
+    /// - `gua quota show --formula percent`: percentages as defined in the notes of gpu_stats
     Show(QuotaShowArgs),
 
     /// List users over a limit; exit with 1 if there are any.
     ///
     /// A limit that cannot be evaluated because measurements are missing is listed too, and also exits with 1.
-    #[command(after_help = "Examples:\n  \
-                      gua quota check || mail -s quota admins    in a script or a crontab\n  \
-                      gua quota check --forecast                 include users forecast to exceed a limit")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua quota check || mail -s quota admins`: in a script or a crontab
+    /// - `gua quota check --forecast`: include users forecast to exceed a limit
     Check {
         #[command(flatten)]
         show: QuotaShowArgs,
@@ -303,11 +331,13 @@ pub enum QuotaFormula {
 /// Each page lists held, used, idle-held and charged hours, energy, the longest sessions and the quota. The numbers
 /// equal those of `gua report` for the same month. Each page also shows how the total GPU time is divided and that it
 /// adds up.
+///
+/// # Examples
+///
+/// - `gua statement`: all users, last month
+/// - `gua statement --month 2026-10 --user ada`
+/// - `gua statement --month 2026-10 --format html > october.html`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua statement                                  all users, last month\n  \
-                  gua statement --month 2026-10 --user ada\n  \
-                  gua statement --month 2026-10 --format html > october.html")]
 pub struct StatementArgs {
     /// Month, such as 2026-10; for the current month, the statement covers the days so far [default: last month].
     #[arg(long, value_name = "MONTH")]

@@ -20,17 +20,20 @@ use super::{FormatArgs, UnitArgs};
 /// The pages show the GPUs now, and the report and the people of this host's history. There are no accounts, and nothing
 /// can be changed. /gpu_status, /cluster_status and / answer like nvgpu's agent and master; the hosts on the first page are
 /// those of the setting serve.agents, or of the file that NVGPU_CLUSTER_CFG names.
+///
+/// # Notes
+///
+/// On another address than loopback, either a token is required or --public.
+///
+/// # Examples
+///
+/// - `gua serve`: on http://127.0.0.1:8090
+/// - `gua serve --listen 0.0.0.0:1080 --token-file token`: the browser asks for the token as a password
+/// - `gua serve --listen 0.0.0.0:1080 --public`: for everyone who can reach the port
+/// - `sudo gua serve install`: as a systemd service
+/// - `GUA_SERVE_AGENTS=self,http://lab2:1080 gua serve`: two hosts on the first page
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "On another address than loopback, either a token is required or --public.\n\n\
-                  Examples:\n  \
-                  gua serve                                               on http://127.0.0.1:8090\n  \
-                  gua serve --listen 0.0.0.0:1080 --token-file token      the browser asks for the token as a password\n  \
-                  gua serve --listen 0.0.0.0:1080 --public                for everyone who can reach the port\n  \
-                  sudo gua serve install                                  as a systemd service\n  \
-                  GUA_SERVE_AGENTS=self,http://lab2:1080 gua serve        two hosts on the first page"
-)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ServeArgs {
     /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
@@ -57,15 +60,23 @@ pub enum ServeUnitCommand {
     /// Install, enable and start the server as a systemd service. Run again to change or update it.
     ///
     /// Its other name is nvgpu-agent.service. It runs as the user `gua-serve`, which can read the history and owns nothing.
-    #[command(after_help = "Options of the server follow after `--`.\n\n\
-                      Examples:\n  \
-                      sudo gua serve install\n  \
-                      sudo gua serve install -- --listen 0.0.0.0:1080 --public\n  \
-                      gua serve install --print             print the unit without changing anything")]
+    ///
+    /// # Notes
+    ///
+    /// Options of the server follow after `--`.
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua serve install`
+    /// - `sudo gua serve install -- --listen 0.0.0.0:1080 --public`
+    /// - `gua serve install --print`: print the unit without changing anything
     Install(ServerInstallArgs),
 
     /// Stop the service and remove its unit. The history is kept.
-    #[command(after_help = "Example:\n  sudo gua serve uninstall")]
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua serve uninstall`
     Uninstall(ServerUninstallArgs),
 }
 
@@ -94,22 +105,29 @@ pub enum BoardCommand {
     /// Serve the board until it is stopped.
     ///
     /// The first start prints a link that creates the first account. Agents enrol with a token of `gua board enroll-token`.
-    #[command(
-        after_help = "On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that it \
-                      makes and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy instead.\n\n\
-                      Examples:\n  \
-                      gua board serve                                      on http://127.0.0.1:8080\n  \
-                      gua board serve --listen 0.0.0.0:8443                with a certificate of its own\n  \
-                      gua board serve --listen 0.0.0.0:443 --certificate board.pem --key board.key --url https://board.example.com\n  \
-                      gua board serve --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that
+    /// it makes and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy
+    /// instead.
+    ///
+    /// # Examples
+    ///
+    /// - `gua board serve`: on http://127.0.0.1:8080
+    /// - `gua board serve --listen 0.0.0.0:8443`: with a certificate of its own
+    /// - `gua board serve --listen 0.0.0.0:443 --certificate board.pem --key board.key --url https://board.example.com`
+    /// - `gua board serve --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com`
     Serve(BoardServeArgs),
 
     /// Serve a board of simulated hosts until it is stopped.
     ///
     /// 12 hosts with 96 GPUs change every second. The command prints a link that opens the board once. The data is in a
     /// temporary directory, which is removed at the end.
-    #[command(after_help = "Example:\n  gua board demo")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board demo`
     Demo {
         /// Address and port to listen on [default: 127.0.0.1 and a free port].
         #[arg(
@@ -124,10 +142,14 @@ pub enum BoardCommand {
     /// Store an API token of a board for `gua list --board` and `gua available --board`.
     ///
     /// The token is read from standard input, without echo on a terminal, checked, and stored in ~/.gua/boards.json.
-    #[command(
-        after_help = "The board's page \"API tokens\" creates one; the scope read is enough. GUA_BOARD_TOKEN overrides a stored token.\n\n\
-                      Example:\n  gua board login https://board.example.com"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// The board's page "API tokens" creates one; the scope read is enough. GUA_BOARD_TOKEN overrides a stored token.
+    ///
+    /// # Examples
+    ///
+    /// - `gua board login https://board.example.com`
     Login {
         /// URL of the board.
         #[arg(value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse)]
@@ -139,9 +161,11 @@ pub enum BoardCommand {
     /// The page "Me" of the board shows the code. The command sends it to the board with your user name, or with your
     /// pseudonym if the host sends pseudonyms. If the host's service pushes to the board, the service passes the code on, and
     /// you need no other permission. Root can link the name of another user with --user.
-    #[command(
-        after_help = "Examples:\n  gua board link gua_name_...\n  sudo gua board link gua_name_... --user ada"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board link gua_name_...`
+    /// - `sudo gua board link gua_name_... --user ada`
     Link {
         /// Code from the board's page.
         #[arg(value_name = "CODE")]
@@ -156,59 +180,81 @@ pub enum BoardCommand {
     },
 
     /// Manage the board's accounts.
-    #[command(
-        after_help = "Example:\n  gua board user add ada --role owner --password-stdin < password"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board user add ada --role owner --password-stdin < password`
     User {
         #[command(subcommand)]
         command: BoardUserCommand,
     },
 
     /// Show and test the alerts that the board sends, and list past messages.
-    #[command(
-        subcommand,
-        after_help = "Alerts of the board are [[alert]] tables of the configuration with by = \"board\": silent agents, idle-held GPUs, \
-                      faults, lost GPUs and gaps on all hosts. See docs/alerts.md.\n\n\
-                      Example:\n  gua board alert list"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// Alerts of the board are `[[alert]]` tables of the configuration with by = "board": silent agents, idle-held GPUs,
+    /// faults, lost GPUs and gaps on all hosts. See docs/alerts.md.
+    ///
+    /// # Examples
+    ///
+    /// - `gua board alert list`
+    #[command(subcommand)]
     Alert(BoardAlertCommand),
 
     /// Print a new token that enrols hosts.
-    #[command(
-        after_help = "The token is printed once, alone on one line. The board stores only its hash.\n\n\
-                      Examples:\n  \
-                      gua board enroll-token --name lab-a100\n  \
-                      gua board enroll-token --uses 40 --expires 30d    for many hosts; each has its own name\n  \
-                      gua board enroll-token --uses 40 --host-names 'gpu-*' --tags lab,a100 --approval\n  \
-                      gua board enroll-token --token-file token --uses 1000    a token that an image of the hosts contains"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// The token is printed once, alone on one line. The board stores only its hash.
+    ///
+    /// # Examples
+    ///
+    /// - `gua board enroll-token --name lab-a100`
+    /// - `gua board enroll-token --uses 40 --expires 30d`: for many hosts; each has its own name
+    /// - `gua board enroll-token --uses 40 --host-names 'gpu-*' --tags lab,a100 --approval`
+    /// - `gua board enroll-token --token-file token --uses 1000`: a token that an image of the hosts contains
     EnrollToken(EnrollTokenArgs),
 
     /// Print a new API token of an account.
-    #[command(
-        after_help = "The token never allows more than the account's role. It is printed once; the board stores only its hash.\n\n\
-                      Examples:\n  \
-                      gua board api-token --user ada --scope read\n  \
-                      gua board api-token --user ci --scope write --expires 90d"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// The token never allows more than the account's role. It is printed once; the board stores only its hash.
+    ///
+    /// # Examples
+    ///
+    /// - `gua board api-token --user ada --scope read`
+    /// - `gua board api-token --user ci --scope write --expires 90d`
     ApiToken(ApiTokenArgs),
 
     /// Install, enable and start the board as a systemd service. Run again to change or update it.
     ///
     /// It runs as a user of its own with its data in /var/lib/gua-board.
-    #[command(after_help = "Options of `gua board serve` follow after `--`.\n\n\
-                      Examples:\n  \
-                      sudo gua board install\n  \
-                      sudo gua board install -- --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com\n  \
-                      gua board install --print             print the unit without changing anything")]
+    ///
+    /// # Notes
+    ///
+    /// Options of `gua board serve` follow after `--`.
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua board install`
+    /// - `sudo gua board install -- --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com`
+    /// - `gua board install --print`: print the unit without changing anything
     Install(ServerInstallArgs),
 
     /// Stop the board's service and remove its unit. The data is kept.
-    #[command(after_help = "Example:\n  sudo gua board uninstall")]
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua board uninstall`
     Uninstall(ServerUninstallArgs),
 
     /// Copy the board's data, also while it serves.
-    #[command(after_help = "Example:\n  gua board backup /backup/board.db")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board backup /backup/board.db`
     Backup {
         #[command(flatten)]
         data: BoardDataArgs,
@@ -218,7 +264,10 @@ pub enum BoardCommand {
     },
 
     /// Check the board's data; exit with 1 on any error.
-    #[command(after_help = "Example:\n  gua board check")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board check`
     Check {
         #[command(flatten)]
         data: BoardDataArgs,
@@ -304,7 +353,10 @@ pub struct ApiTokenArgs {
 #[derive(Debug, Subcommand)]
 pub enum BoardAlertCommand {
     /// List the alerts of the board, when each last sent a message, and what is wrong with its destination.
-    #[command(after_help = "Example:\n  gua board alert list --data /srv/board")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board alert list --data /srv/board`
     List {
         #[command(flatten)]
         data: BoardDataArgs,
@@ -313,7 +365,11 @@ pub enum BoardAlertCommand {
     },
 
     /// Send test messages now and report whether each destination accepted its message; exit with 1 if one did not.
-    #[command(after_help = "Examples:\n  gua board alert test\n  gua board alert test on-call")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board alert test`
+    /// - `gua board alert test on-call`
     Test {
         /// Name of one alert [default: all of the board].
         #[arg(value_name = "ALERT")]
@@ -321,9 +377,11 @@ pub enum BoardAlertCommand {
     },
 
     /// Show the messages that were sent, are waiting or were given up, the latest first.
-    #[command(
-        after_help = "Examples:\n  gua board alert history\n  gua board alert history --data /srv/board --limit 10"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board alert history`
+    /// - `gua board alert history --data /srv/board --limit 10`
     History {
         #[command(flatten)]
         data: BoardDataArgs,
@@ -338,9 +396,10 @@ pub enum BoardAlertCommand {
 #[derive(Debug, Subcommand)]
 pub enum BoardUserCommand {
     /// Add an account.
-    #[command(
-        after_help = "Example:\n  gua board user add ada --role owner --password-stdin < password"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board user add ada --role owner --password-stdin < password`
     Add {
         #[command(flatten)]
         data: BoardDataArgs,
@@ -358,7 +417,10 @@ pub enum BoardUserCommand {
     },
 
     /// Set the password of an account and end its sessions.
-    #[command(after_help = "Example:\n  gua board user password ada --password-stdin < password")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua board user password ada --password-stdin < password`
     Password {
         #[command(flatten)]
         data: BoardDataArgs,

@@ -14,16 +14,19 @@ use super::{EnrolmentArgs, WayArgs};
 /// Check what gua can read on this host and report problems.
 ///
 /// Read-only: changes nothing on the system and opens no history for writing.
+///
+/// # Notes
+///
+/// The output contains local paths and GPU UUIDs: review it before you share it.
+///
+/// # Examples
+///
+/// - `gua doctor`: check this host
+/// - `gua doctor --json`: print the findings as JSON
+/// - `gua doctor --sample > gpus.json`: one sample of every GPU, for a bug report
+/// - `gua doctor --bundle`: write gua-bundle.tar.gz without private data
+/// - `gua doctor --strict || exit 1`: stop a script when a check fails
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The output contains local paths and GPU UUIDs: review it before you share it.\n\n\
-                        Examples:\n  \
-                        gua doctor                        check this host\n  \
-                        gua doctor --json                 print the findings as JSON\n  \
-                        gua doctor --sample > gpus.json   one sample of every GPU, for a bug report\n  \
-                        gua doctor --bundle               write gua-bundle.tar.gz without private data\n  \
-                        gua doctor --strict || exit 1     stop a script when a check fails"
-)]
 pub struct DoctorArgs {
     /// Print the findings as JSON.
     #[arg(long)]
@@ -53,10 +56,12 @@ pub struct DoctorArgs {
 ///
 /// Prints which readings agree within a stated tolerance, differ, or are missing on one side, without names, UUIDs and process
 /// IDs. Exits with 1 if something differs.
+///
+/// # Examples
+///
+/// - `gua verify > verify.txt`: compare for two minutes, for a report to share
+/// - `gua verify --for 10s`: a short check
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  gua verify > verify.txt        compare for two minutes, for a report to share\n  gua verify --for 10s           a short check"
-)]
 pub struct VerifyArgs {
     /// Length of the comparison.
     #[arg(long = "for", value_name = "DURATION", default_value = "2m", value_parser = gua_model::duration::parse)]
@@ -70,19 +75,29 @@ pub struct VerifyArgs {
 #[derive(Debug, Subcommand)]
 pub enum ServiceCommand {
     /// Install, enable and start the service. Run again to change or update it.
-    #[command(
-        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  sudo gua service install --cloud              push each tick to the board (after `gua enroll`)\n  gua service install --sync-once --every 5m    push to the board every 5 minutes with a timer"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua service install --interval 10s`
+    /// - `sudo gua service install --readable-by group:gpu`
+    /// - `gua service install --user`
+    /// - `sudo gua service install --cloud`: push each tick to the board (after `gua enroll`)
+    /// - `gua service install --sync-once --every 5m`: push to the board every 5 minutes with a timer
     Install(ServiceInstallArgs),
 
     /// Stop the service and remove its unit. The history is kept.
-    #[command(
-        after_help = "Examples:\n  sudo gua service uninstall\n  gua service uninstall --sync-once"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `sudo gua service uninstall`
+    /// - `gua service uninstall --sync-once`
     Uninstall(ServiceUninstallArgs),
 
     /// Show whether the service is installed and running.
-    #[command(after_help = "Example:\n  gua service status --user")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua service status --user`
     Status(ServiceScopeArgs),
 }
 
@@ -187,16 +202,18 @@ impl From<UnitArgs> for Install {
 ///
 /// The collector samples every GPU at each interval and stores the samples in the history. Needs no root. Driver errors
 /// and a full disk lose ticks, which are counted, but never stop the daemon.
+///
+/// # Examples
+///
+/// - `gua daemon`: sample every 30 s into ~/.gua/gua.db
+/// - `gua daemon --interval 10s`: sample more often
+/// - `gua daemon --db /data/gpus.db --append`: continue another history
+/// - `gua daemon --csv-dir ~/gpu_stats`: also write daily CSV files like gpu_stats
+/// - `gua daemon --cloud`: also push each tick to the board (after `gua enroll`)
+/// - `gua daemon --metrics`: also serve metrics at http://127.0.0.1:19400/metrics
+/// - `gua daemon --foreground`: for systemd, containers and debugging
+/// - `gua daemon --health`: check a running daemon, for a probe of Kubernetes
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua daemon                              sample every 30 s into ~/.gua/gua.db\n  \
-                  gua daemon --interval 10s               sample more often\n  \
-                  gua daemon --db /data/gpus.db --append  continue another history\n  \
-                  gua daemon --csv-dir ~/gpu_stats        also write daily CSV files like gpu_stats\n  \
-                  gua daemon --cloud                      also push each tick to the board (after `gua enroll`)\n  \
-                  gua daemon --metrics                    also serve metrics at http://127.0.0.1:19400/metrics\n  \
-                  gua daemon --foreground                 for systemd, containers and debugging\n  \
-                  gua daemon --health                     check a running daemon, for a probe of Kubernetes")]
 pub struct DaemonArgs {
     #[command(flatten)]
     pub collect: CollectArgs,
@@ -214,8 +231,11 @@ pub struct DaemonArgs {
 }
 
 /// Start the collector in the background; same as `gua daemon`.
+///
+/// # Examples
+///
+/// - `gua start --interval 10s`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gua start --interval 10s")]
 pub struct StartArgs {
     #[command(flatten)]
     pub collect: CollectArgs,
@@ -227,11 +247,13 @@ pub struct StartArgs {
 /// Print metrics of this host for Prometheus.
 ///
 /// Reads the GPUs and the history once. `gua daemon --metrics` serves the same metrics, with those of the collector.
+///
+/// # Examples
+///
+/// - `gua metrics`: print the metrics
+/// - `gua metrics -o /var/lib/node_exporter/gua.prom`: for the textfile collector of node_exporter
+/// - `gua metrics --dashboard > gua.json`: a dashboard for Grafana
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua metrics                                      print the metrics\n  \
-                  gua metrics -o /var/lib/node_exporter/gua.prom   for the textfile collector of node_exporter\n  \
-                  gua metrics --dashboard > gua.json               a dashboard for Grafana")]
 pub struct MetricsArgs {
     /// Write to this file, which is replaced as a whole.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -255,8 +277,11 @@ pub enum MetricsFormat {
 }
 
 /// Show whether a background daemon is running, and its state.
+///
+/// # Examples
+///
+/// - `gua status`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gua status")]
 pub struct StatusArgs {
     #[command(flatten)]
     pub files: FileArgs,
@@ -265,8 +290,11 @@ pub struct StatusArgs {
 /// Stop the background daemon.
 ///
 /// Also stops a collector that was started by the Python tool, but no other process.
+///
+/// # Examples
+///
+/// - `gua stop`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gua stop")]
 pub struct StopArgs {
     #[command(flatten)]
     pub files: FileArgs,

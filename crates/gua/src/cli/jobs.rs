@@ -14,24 +14,31 @@ use super::{FormatArgs, HistoryArgs};
 ///
 /// The command runs exactly as it would without gua: same terminal, same signals, same exit code. Only the command's
 /// own GPUs and processes are sampled. At the end, a summary shows what was used and what was wasted.
+///
+/// # Notes
+///
+/// The GPUs of a job are those in CUDA_VISIBLE_DEVICES and those on which its processes are found.
+///
+/// --out writes run.jsonl (one line per event, as it happens), hw_metrics.csv, hw_dmon.csv, cpu_metrics.csv and, at the
+/// end, summary.json. docs/run.md describes their fields.
+///
+/// Inside the job, `gua phase NAME` marks the start of a phase.
+///
+/// Exit codes: that of the command; 126 or 127 if it cannot be started; 2 for a usage error; with --claim, 3 if no GPU is
+/// free and 1 if the driver cannot be read.
+///
+/// A signal sent to gua alone is forwarded to the command. A signal sent to the whole process group (kill -TERM -PGID, some
+/// batch systems) reaches the command twice; Ctrl-C reaches it once.
+///
+/// # Examples
+///
+/// - `gua run -- python train.py`
+/// - `gua run --out runs/7 -- python train.py`: write the metrics to files
+/// - `gua run --claim 2 --wait -- python train.py`: wait for two GPUs and lease them
+/// - `gua run --claim 1 --wait=1h -- ./job`: wait at most one hour for a GPU
+/// - `gua run --interval 200ms -- ./short`
+/// - `tail -f runs/7/run.jsonl | jq 'select(.type == "sample") | .gpus'`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The GPUs of a job are those in CUDA_VISIBLE_DEVICES and those on which its processes are found.\n\
-                  --out writes run.jsonl (one line per event, as it happens), hw_metrics.csv, hw_dmon.csv, \
-                  cpu_metrics.csv and, at the end, summary.json. docs/run.md describes their fields.\n\
-                  Inside the job, `gua phase NAME` marks the start of a phase.\n\n\
-                  Exit codes: that of the command; 126 or 127 if it cannot be started; 2 for a usage error; \
-                  with --claim, 3 if no GPU is free and 1 if the driver cannot be read.\n\
-                  A signal sent to gua alone is forwarded to the command. A signal sent to the whole process group\n\
-                  (kill -TERM -PGID, some batch systems) reaches the command twice; Ctrl-C reaches it once.\n\n\
-                  Examples:\n  \
-                  gua run -- python train.py\n  \
-                  gua run --out runs/7 -- python train.py        write the metrics to files\n  \
-                  gua run --claim 2 --wait -- python train.py    wait for two GPUs and lease them\n  \
-                  gua run --claim 1 --wait=1h -- ./job           wait at most one hour for a GPU\n  \
-                  gua run --interval 200ms -- ./short\n  \
-                  tail -f runs/7/run.jsonl | jq 'select(.type == \"sample\") | .gpus'"
-)]
 pub struct RunArgs {
     /// Lease N free GPUs, make only these visible to the command, and release them at the end.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "gpus")]
@@ -70,18 +77,20 @@ pub struct RunArgs {
 ///
 /// A phase lasts until the next one or until the job ends. Outside `gua run` the command does nothing and succeeds, so
 /// that a script works with and without `gua run`.
+///
+/// # Notes
+///
+/// A program can also write lines to the file descriptor in GUA_RUN_FD. Each line is the name of a phase or JSON such as
+/// {"phase": "train"}, {"event": "saved", "data": {"epoch": 3}}, {"set": {"jax_peak_bytes_mb": 812}}.
+///
+/// # Examples
+///
+/// - `gua phase load`
+/// - `gua phase train --set batch=64`
+/// - `gua phase --event checkpoint --set epoch=3`
+/// - `gua phase --set jax_peak_bytes_mb=812.5`
+/// - `echo train >&$GUA_RUN_FD`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A program can also write lines to the file descriptor in GUA_RUN_FD. Each line is the name of a \
-                  phase or JSON such as {\"phase\": \"train\"}, {\"event\": \"saved\", \"data\": {\"epoch\": 3}},\n\
-                  {\"set\": {\"jax_peak_bytes_mb\": 812}}.\n\n\
-                  Examples:\n  \
-                  gua phase load\n  \
-                  gua phase train --set batch=64\n  \
-                  gua phase --event checkpoint --set epoch=3\n  \
-                  gua phase --set jax_peak_bytes_mb=812.5\n  \
-                  echo train >&$GUA_RUN_FD"
-)]
 pub struct PhaseArgs {
     /// Name of the phase that starts now.
     #[arg(value_name = "NAME", conflicts_with = "event", required_unless_present_any = ["event", "set"])]
@@ -105,11 +114,13 @@ pub struct PhaseArgs {
 /// Reads files of `gua run` and of pytyche's run_monitor, and prints the ten values of ResourceSummary. The column of
 /// the memory utilisation in hw_dmon.csv is found by its name. A line with a missing value is left out, as the original
 /// does; in files of `gua run`, its other values count.
+///
+/// # Examples
+///
+/// - `gua summarize runs/7`
+/// - `gua summarize runs/7 --json | jq .peak_vram_mb`
+/// - `gua summarize hw_metrics.csv cpu_metrics.csv hw_dmon.csv`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua summarize runs/7\n  \
-                  gua summarize runs/7 --json | jq .peak_vram_mb\n  \
-                  gua summarize hw_metrics.csv cpu_metrics.csv hw_dmon.csv")]
 pub struct SummarizeArgs {
     /// Directory of a run, or its metric files.
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
@@ -142,9 +153,12 @@ pub enum RunsCommand {
     /// List the runs of this host, newest first.
     ///
     /// Includes runs in the history and runs that a collector has not imported yet.
-    #[command(
-        after_help = "Examples:\n  gua runs list\n  gua runs list --since 30d --user ada\n  gua runs list --format csv > runs.csv"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua runs list`
+    /// - `gua runs list --since 30d --user ada`
+    /// - `gua runs list --format csv > runs.csv`
     List {
         /// List only runs that started after this: a duration before now (30d, 1w), a date, or `today` or `last-month`.
         #[arg(long, value_name = "WHEN")]
@@ -165,9 +179,12 @@ pub enum RunsCommand {
         history: HistoryArgs,
     },
     /// Show what one run used.
-    #[command(
-        after_help = "Examples:\n  gua runs show 20261101T030000-1f4\n  gua runs show last\n  gua runs show last --json | jq .summary.gpus"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua runs show 20261101T030000-1f4`
+    /// - `gua runs show last`
+    /// - `gua runs show last --json | jq .summary.gpus`
     Show {
         /// ID of the run in `gua runs list`, or a prefix of it; `last` is the most recent run.
         #[arg(value_name = "RUN")]
@@ -181,9 +198,11 @@ pub enum RunsCommand {
         history: HistoryArgs,
     },
     /// Compare runs side by side.
-    #[command(
-        after_help = "Examples:\n  gua runs compare 20261101T030000-1f4 last\n  gua runs compare RUN RUN RUN --format csv"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua runs compare 20261101T030000-1f4 last`
+    /// - `gua runs compare RUN RUN RUN --format csv`
     Compare {
         /// IDs of the runs in `gua runs list`.
         #[arg(value_name = "RUN", num_args = 2.., required = true)]
@@ -204,10 +223,12 @@ pub enum ClaimCommand {
     ///
     /// A lease ends when its process exits, at its deadline, or when it is released. After that, a GPU stays claimed
     /// while that process or one of its descendants uses it.
-    #[command(
-        after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'\n  \
-                      gua claim list --csv > claims.csv"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua claim list`
+    /// - `gua claim list --json | jq '.claims[].id'`
+    /// - `gua claim list --csv > claims.csv`
     List {
         #[command(flatten)]
         format: FormatArgs,
@@ -215,9 +236,11 @@ pub enum ClaimCommand {
     /// Release GPUs before their claims end.
     ///
     /// Users can release their own claims; root can release all claims.
-    #[command(
-        after_help = "Examples:\n  gua claim release 1c9d03fe\n  gua claim release --all-mine"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua claim release 1c9d03fe`
+    /// - `gua claim release --all-mine`
     Release {
         /// IDs of the claims in `gua claim list`.
         #[arg(value_name = "ID", value_parser = claim_id, required_unless_present = "all_mine", conflicts_with = "all_mine")]
@@ -238,13 +261,13 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
 ///
 /// `gua list`, `gua explain` and `gua me` show the reason. Until the time is over, alerts do not report these GPUs as
 /// idle, and nobody can nudge you about them. A keep is not a lease. It covers the GPUs that you hold when you run the command, while you hold them.
+///
+/// # Examples
+///
+/// - `gua keep 2h --why "evaluation after the download"`
+/// - `gua keep --end`: you no longer need them
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "gua keep <DURATION> --why <TEXT>\n       gua keep --end",
-    after_help = "Examples:\n  \
-                  gua keep 2h --why \"evaluation after the download\"\n  \
-                  gua keep --end    you no longer need them"
-)]
+#[command(override_usage = "gua keep <DURATION> --why <TEXT>\n       gua keep --end")]
 pub struct KeepArgs {
     /// Time for which you still need the GPUs, at most 7d.
     #[arg(value_name = "DURATION", value_parser = gua_model::duration::parse, required_unless_present = "end")]
@@ -264,8 +287,11 @@ pub struct KeepArgs {
 /// The message has the evidence and explains how to answer (`gua keep`). It appears on the person's terminal if they accept
 /// messages (mesg), in `gua me`, at their next log-in (`gua me --motd`), and where `[[alert]]` tables with "nudge" send it. A person is nudged at most once a day, and only
 /// about GPUs that have been idle for 10 minutes, or for the shortest longer_than of the alerts with "idle-held" or "nudge".
+///
+/// # Examples
+///
+/// - `gua nudge ada`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gua nudge ada")]
 pub struct NudgeArgs {
     /// Name or UID of the person.
     #[arg(value_name = "USER")]

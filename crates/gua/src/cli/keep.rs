@@ -13,10 +13,13 @@ use super::{PlotArgs, TopArgs, named};
 ///
 /// Reads the driver, writes one day of ticks to a temporary directory, reports on it and deletes it. This takes a few
 /// seconds. Without a driver, the benchmark uses simulated telemetry and says so.
+///
+/// # Examples
+///
+/// - `gua bench`
+/// - `gua bench --fake`: use simulated telemetry
+/// - `gua bench --json`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  gua bench\n  gua bench --fake    use simulated telemetry\n  gua bench --json"
-)]
 pub struct BenchArgs {
     /// Use simulated telemetry instead of the driver.
     #[arg(long)]
@@ -30,7 +33,11 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
     /// Check the whole file and compare its totals with its ticks; exit with 1 on any error.
-    #[command(after_help = "Examples:\n  gua db check\n  gua db check --json")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua db check`
+    /// - `gua db check --json`
     Check {
         #[command(flatten)]
         file: DbArgs,
@@ -39,17 +46,26 @@ pub enum DbCommand {
     },
 
     /// Rebuild what is derived from the ticks: totals, sessions, and the time at which each GPU was first seen.
-    #[command(
-        after_help = "No collector may be writing. No tick is changed or deleted.\n\n\
-                            Examples:\n  gua db repair\n  gua db repair --db all.db"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// No collector may be writing. No tick is changed or deleted.
+    ///
+    /// # Examples
+    ///
+    /// - `gua db repair`
+    /// - `gua db repair --db all.db`
     Repair {
         #[command(flatten)]
         file: DbArgs,
     },
 
     /// Show how much space each table uses and how fast the file grows.
-    #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --csv")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua db stats`
+    /// - `gua db stats --csv`
     Stats {
         #[command(flatten)]
         file: DbArgs,
@@ -58,14 +74,20 @@ pub enum DbCommand {
     },
 
     /// Rewrite the file without its free space. No collector may be writing.
-    #[command(after_help = "Example:\n  gua db vacuum")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua db vacuum`
     Vacuum {
         #[command(flatten)]
         file: DbArgs,
     },
 
     /// Copy the history, even while a collector is writing to it.
-    #[command(after_help = "Example:\n  gua db backup /backup/gua.db")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua db backup /backup/gua.db`
     Backup {
         #[command(flatten)]
         file: DbArgs,
@@ -75,10 +97,15 @@ pub enum DbCommand {
     },
 
     /// Erase a user's identity; their hours are kept under an anonymous user.
-    #[command(
-        after_help = "No collector may be writing. Source files of earlier imports are not changed.\n\n\
-                            Examples:\n  gua db forget ada\n  gua db forget 1007 --yes"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// No collector may be writing. Source files of earlier imports are not changed.
+    ///
+    /// # Examples
+    ///
+    /// - `gua db forget ada`
+    /// - `gua db forget 1007 --yes`
     Forget {
         #[command(flatten)]
         file: DbArgs,
@@ -91,11 +118,16 @@ pub enum DbCommand {
     },
 
     /// Rename a damaged history so that a collector can start a new one.
-    #[command(
-        after_help = "No collector may be writing. Nothing is deleted or overwritten: the file and its journal are \
-                      renamed to gua.db.damaged-DATE-TIME in the same directory.\n\n\
-                            Examples:\n  gua db set-aside\n  gua db set-aside --db all.db --yes"
-    )]
+    ///
+    /// # Notes
+    ///
+    /// No collector may be writing. Nothing is deleted or overwritten: the file and its journal are renamed to
+    /// gua.db.damaged-DATE-TIME in the same directory.
+    ///
+    /// # Examples
+    ///
+    /// - `gua db set-aside`
+    /// - `gua db set-aside --db all.db --yes`
     SetAside {
         #[command(flatten)]
         file: DbArgs,
@@ -116,8 +148,16 @@ pub struct DbArgs {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the effective settings, each with its source.
-    #[command(after_help = "The output is itself a valid configuration file.\n\n\
-                            Examples:\n  gua config show\n  GUA_ACTIVE_UTIL=5 gua config show\n  gua config show --json")]
+    ///
+    /// # Notes
+    ///
+    /// The output is itself a valid configuration file.
+    ///
+    /// # Examples
+    ///
+    /// - `gua config show`
+    /// - `GUA_ACTIVE_UTIL=5 gua config show`
+    /// - `gua config show --json`
     Show {
         /// Print the settings as JSON.
         #[arg(long)]
@@ -125,7 +165,11 @@ pub enum ConfigCommand {
     },
 
     /// Check the configuration files and the environment; exit with 1 on any error.
-    #[command(after_help = "Examples:\n  gua config check\n  gua config check ./config.toml")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua config check`
+    /// - `gua config check ./config.toml`
     Check {
         /// Check only this file instead of the files and variables in use.
         #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -133,22 +177,28 @@ pub enum ConfigCommand {
     },
 
     /// Print a commented configuration file with every setting and its default.
-    #[command(
-        after_help = "Example:\n  mkdir -p ~/.gua && gua config default > ~/.gua/config.toml"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `mkdir -p ~/.gua && gua config default > ~/.gua/config.toml`
     Default,
 
     /// Print the configuration files in the order they are read, and whether they exist.
-    #[command(after_help = "Example:\n  gua config path")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua config path`
     Path,
 }
 
 /// Print a shell completion script.
+///
+/// # Examples
+///
+/// - `source <(gua completions bash)`: current shell only
+/// - `gua completions zsh > "${fpath[1]}/_gua"`: all zsh sessions
+/// - `gua completions fish > ~/.config/fish/completions/gua.fish`: all fish sessions
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                        source <(gua completions bash)                              current shell only\n  \
-                        gua completions zsh > \"${fpath[1]}/_gua\"                    all zsh sessions\n  \
-                        gua completions fish > ~/.config/fish/completions/gua.fish  all fish sessions")]
 pub struct CompletionsArgs {
     /// Shell of the script.
     #[arg(value_enum, value_name = "SHELL")]
@@ -177,17 +227,17 @@ pub struct ManArgs {
 ///
 /// Needs no GPU and no driver, and leaves no file behind. The month ends on 2026-10-30 15:00 UTC and is the same for
 /// everyone. --db, --ticks, --interval, --script and --real-time record the demo of gpu-usage-audit instead, with three GPUs.
+///
+/// # Examples
+///
+/// - `gua demo`: who used the GPUs, and who only held them
+/// - `gua demo top`: the live view
+/// - `gua demo report --by user`: the report, with all its options
+/// - `gua demo html`: the report as a page, in gua-demo.html
+/// - `gua demo plot heat --by gpu`: a chart
+/// - `gua demo --db demo.db && gua report --db demo.db --since 1m`
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  \
-                  gua demo                          who used the GPUs, and who only held them\n  \
-                  gua demo top                      the live view\n  \
-                  gua demo report --by user         the report, with all its options\n  \
-                  gua demo html                     the report as a page, in gua-demo.html\n  \
-                  gua demo plot heat --by gpu       a chart\n  \
-                  gua demo --db demo.db && gua report --db demo.db --since 1m"
-)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DemoArgs {
     #[command(subcommand)]
     pub view: Option<DemoView>,
@@ -200,18 +250,29 @@ pub struct DemoArgs {
 #[derive(Debug, Subcommand)]
 pub enum DemoView {
     /// Show the live view of the simulated GPUs.
-    #[command(after_help = "Examples:\n  gua demo top\n  gua demo top --once")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua demo top`
+    /// - `gua demo top --once`
     Top(TopArgs),
 
     /// Report the simulated month.
-    #[command(
-        mut_arg("since", |since| since.default_value("30d")),
-        after_help = "Examples:\n  gua demo report\n  gua demo report --by user\n  gua demo report --user bob --json"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua demo report`
+    /// - `gua demo report --by user`
+    /// - `gua demo report --user bob --json`
+    #[command(mut_arg("since", |since| since.default_value("30d")))]
     Report(ReportArgs),
 
     /// Write the report of the simulated month as a page.
-    #[command(after_help = "Examples:\n  gua demo html\n  gua demo html -o - | less")]
+    ///
+    /// # Examples
+    ///
+    /// - `gua demo html`
+    /// - `gua demo html -o - | less`
     Html {
         /// Output file; `-` is stdout.
         #[arg(short, long, value_name = "FILE", default_value = "gua-demo.html", value_hint = ValueHint::FilePath)]
@@ -222,10 +283,13 @@ pub enum DemoView {
     },
 
     /// Draw a chart of the simulated month.
-    #[command(
-        mut_arg("since", |since| since.default_value("30d")),
-        after_help = "Examples:\n  gua demo plot\n  gua demo plot hours --by user\n  gua demo plot sessions -o sessions.svg"
-    )]
+    ///
+    /// # Examples
+    ///
+    /// - `gua demo plot`
+    /// - `gua demo plot hours --by user`
+    /// - `gua demo plot sessions -o sessions.svg`
+    #[command(mut_arg("since", |since| since.default_value("30d")))]
     Plot(PlotArgs),
 }
 

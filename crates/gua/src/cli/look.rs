@@ -14,20 +14,25 @@ use super::{TableFormat, named};
 ///
 /// One line for each process that holds a GPU, and one for each GPU without any: the state, the use, the health, and who
 /// holds how much of its memory. With a running daemon, the list also shows how long each GPU has been in its state.
+///
+/// # Notes
+///
+/// A GPU that `gua available` offers is called free. The column health shows uncorrected memory errors (ECC), pending or
+/// failed memory repairs (remap, retire), and clocks lowered by heat (hot) or hardware (slowed).
+///
+/// The column command shows command lines, including those of other users; it exists only in the table.
+///
+/// JSON (docs/schema/gua.list.v1.json) and CSV contain the short name of the program. CSV has one line per holder, and one
+/// for each GPU without holders.
+///
+/// # Examples
+///
+/// - `gua list`: print the table
+/// - `gua list --watch`: refresh every 2 s until Ctrl-C
+/// - `gua list --board https://board.example.com`
+/// - `gua list --order -free-memory`: GPU with the most free memory first
+/// - `gua list --json | jq '.gpus[] | select(.state == "idle-held")'`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A GPU that `gua available` offers is called free. The column health shows uncorrected memory errors (ECC), pending \
-                  or failed memory repairs (remap, retire), and clocks lowered by heat (hot) or hardware (slowed).\n\
-                  The column command shows command lines, including those of other users; it exists only in the table.\n\
-                  JSON (docs/schema/gua.list.v1.json) and CSV contain the short name of the program. CSV has one line per \
-                  holder, and one for each GPU without holders.\n\n\
-                  Examples:\n  \
-                  gua list                          print the table\n  \
-                  gua list --watch                  refresh every 2 s until Ctrl-C\n  \
-                  gua list --board https://board.example.com\n  \
-                  gua list --order -free-memory     GPU with the most free memory first\n  \
-                  gua list --json | jq '.gpus[] | select(.state == \"idle-held\")'"
-)]
 pub struct ListArgs {
     /// Do not truncate: show the command lines of all holders (up to 4096 bytes each) and the UUIDs.
     #[arg(long)]
@@ -100,25 +105,31 @@ impl FormatArgs {
 /// A GPU is free if at most 20 % of its memory is used, no process holds it and it is not busy; with a running daemon,
 /// it must also have been idle for the last minute. GPUs with a fault and leased GPUs are excluded. The holders of the other GPUs are printed
 /// to stderr. If no GPU is free, nothing is printed and the exit code is 3.
+///
+/// # Notes
+///
+/// Indexes are those of the driver: set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA uses the same order, or use --uuid.
+///
+/// A lease belongs to the process that called gua and ends with it. This is the shell, also inside $(); in a pipeline or a
+/// subshell it is the subshell, so pass the script with --for $$. `gua claim list` lists leases; see docs/claims.md.
+///
+/// MIG instances have no indexes; --uuid lists them after the whole GPUs.
+///
+/// An empty CUDA_VISIBLE_DEVICES hides all GPUs; `|| exit` stops a script in this case.
+///
+/// # Examples
+///
+/// - `CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit; export CUDA_VISIBLE_DEVICES`
+/// - `CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit; export CUDA_VISIBLE_DEVICES`
+/// - `gua available --notify &`: tell me when a GPU is free
+/// - `gua available --count 2 --order -free-memory`: the two GPUs with the most free memory
+/// - `gua available --gpu-model a100 --min-free-memory 40GB --uuid`
+/// - `gua available --account-as-free "$USER"`: ignore your own processes
+/// - `gua available --board https://board.example.com --min-free-memory 40GB`
+/// - `gua available --unhealthy`: offer GPUs with memory errors too
+/// - `gua available --csv`: every GPU, and why it is not free
+/// - `gua available --rule nvgpu`: check only memory, like nvgpu
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Indexes are those of the driver: set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA uses the same order, or use --uuid.\n\
-                  A lease belongs to the process that called gua and ends with it. This is the shell, also inside $(); in a pipeline \
-                  or a subshell it is the subshell, so pass the script with --for $$. `gua claim list` lists leases; see docs/claims.md.\n\
-                  MIG instances have no indexes; --uuid lists them after the whole GPUs.\n\
-                  An empty CUDA_VISIBLE_DEVICES hides all GPUs; `|| exit` stops a script in this case.\n\n\
-                  Examples:\n  \
-                  CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit; export CUDA_VISIBLE_DEVICES\n  \
-                  CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit; export CUDA_VISIBLE_DEVICES\n  \
-                  gua available --notify &                         tell me when a GPU is free\n  \
-                  gua available --count 2 --order -free-memory     the two GPUs with the most free memory\n  \
-                  gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
-                  gua available --account-as-free \"$USER\"          ignore your own processes\n  \
-                  gua available --board https://board.example.com --min-free-memory 40GB\n  \
-                  gua available --unhealthy                        offer GPUs with memory errors too\n  \
-                  gua available --csv                              every GPU, and why it is not free\n  \
-                  gua available --rule nvgpu                       check only memory, like nvgpu"
-)]
 pub struct AvailableArgs {
     /// Print at most N GPUs; 0 means all.
     #[arg(short, long, value_name = "N")]
@@ -233,16 +244,18 @@ pub fn without_flags<T: Args>() -> T {
 ///
 /// Samples the GPU now. With --at, it shows from the history which tick covers the given time and how that time was
 /// counted, or why there is no sample.
+///
+/// # Notes
+///
+/// A GPU is given by its index, its UUID or a UUID prefix; a MIG instance by its UUID. docs/states.md lists the states.
+///
+/// # Examples
+///
+/// - `gua explain 0`: explain the current state of GPU 0
+/// - `gua explain 0 --at 2h`: explain the state two hours ago
+/// - `gua explain GPU-5f3a --at 2026-11-01T03:00 --tz UTC`
+/// - `gua explain 0 --json | jq .state`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A GPU is given by its index, its UUID or a UUID prefix; a MIG instance by its UUID. docs/states.md lists \
-                  the states.\n\n\
-                  Examples:\n  \
-                  gua explain 0                          explain the current state of GPU 0\n  \
-                  gua explain 0 --at 2h                  explain the state two hours ago\n  \
-                  gua explain GPU-5f3a --at 2026-11-01T03:00 --tz UTC\n  \
-                  gua explain 0 --json | jq .state"
-)]
 pub struct ExplainArgs {
     /// GPU: its index, its UUID or a UUID prefix.
     #[arg(value_name = "GPU")]
@@ -368,14 +381,17 @@ mod tests {
 /// Your processes on the GPUs and for how long they have been idle, your hours and limits this week, your leases and your
 /// place in the queue. With --motd, prints a log-in message: only what you could release, limits that you exceed, and your
 /// place in the queue, and nothing if there is none of these. It uses the last recorded tick and never waits for the driver.
+///
+/// # Notes
+///
+/// JSON (docs/schema/gua.me.v1.json) has all parts; CSV has one line for each of your processes.
+///
+/// # Examples
+///
+/// - `gua me`
+/// - `gua me --json | jq '.releasable[].command'`
+/// - `echo 'gua me --motd' > /etc/profile.d/gua.sh`: show it at every log-in
 #[derive(Debug, Args)]
-#[command(
-    after_help = "JSON (docs/schema/gua.me.v1.json) has all parts; CSV has one line for each of your processes.\n\n\
-                  Examples:\n  \
-                  gua me\n  \
-                  gua me --json | jq '.releasable[].command'\n  \
-                  echo 'gua me --motd' > /etc/profile.d/gua.sh     show it at every log-in"
-)]
 pub struct MeArgs {
     /// Print a log-in message within TIMEOUT [default: 200ms]; silent if there is nothing to do.
     #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1, require_equals = true, default_missing_value = "200ms", conflicts_with_all = ["format", "json", "csv"])]
@@ -393,15 +409,16 @@ pub struct MeArgs {
 /// For each GPU: utilisation, memory, power and temperature with their history, the state with its duration, and its
 /// faults. Below: every process with its owner, its command line and its use of the host, or every user. The processes of
 /// a job on several GPUs are one line. Press ? for the keys.
+///
+/// # Examples
+///
+/// - `gua top`: q quits, ? shows help
+/// - `gua top --interval 200ms`: sample more often
+/// - `gua top --readonly`: disable signals to processes
+/// - `sudo gua top --act-as-admin`: signal processes of other users, which is logged
+/// - `gua top --once`: print one frame as text, for a pipe or a mail
+/// - `gua top --fake`: show simulated GPUs
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua top                   q quits, ? shows help\n  \
-                  gua top --interval 200ms  sample more often\n  \
-                  gua top --readonly        disable signals to processes\n  \
-                  sudo gua top --act-as-admin\n                            \
-                  signal processes of other users, which is logged\n  \
-                  gua top --once            print one frame as text, for a pipe or a mail\n  \
-                  gua top --fake            show simulated GPUs")]
 pub struct TopArgs {
     /// Sampling interval.
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1s")]

@@ -14,16 +14,19 @@ use gua_wire::Pin;
 /// The board shows the token. After enrolment, `gua sync-once` and `gua daemon --cloud` push the GPUs with their load
 /// and their processes with PID, login user and short name, but never command lines; docs/wire.md lists all fields.
 /// Enrolment alone starts no pushes.
+///
+/// # Notes
+///
+/// A token on the command line is visible to all users of this host while the command runs. Use `-` to read it from
+/// standard input (without echo on a terminal), or set GUA_ENROLLMENT_TOKEN.
+///
+/// # Examples
+///
+/// - `gua enroll --server-url https://board.example.com --enrollment-token - < token`
+/// - `GUA_ENROLLMENT_TOKEN=... gua enroll --server-url https://board.example.com`
+/// - `gua enroll --server-url https://board.lab --ca-file /etc/lab-ca.pem --enrollment-token -`
+/// - `gua enroll --server-url http://127.0.0.1:8080 --enrollment-token - --force`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A token on the command line is visible to all users of this host while the command runs. Use `-` to read it \
-                  from standard input (without echo on a terminal), or set GUA_ENROLLMENT_TOKEN.\n\n\
-                  Examples:\n  \
-                  gua enroll --server-url https://board.example.com --enrollment-token - < token\n  \
-                  GUA_ENROLLMENT_TOKEN=... gua enroll --server-url https://board.example.com\n  \
-                  gua enroll --server-url https://board.lab --ca-file /etc/lab-ca.pem --enrollment-token -\n  \
-                  gua enroll --server-url http://127.0.0.1:8080 --enrollment-token - --force"
-)]
 pub struct EnrollArgs {
     /// URL of the board; https is required unless the board is on this host [default: setting cloud.url].
     #[arg(id = "cloud.url", long = "server-url", value_name = "URL", value_hint = ValueHint::Url)]
@@ -63,8 +66,11 @@ pub struct EnrollArgs {
 /// Remove this host's enrolment and its secret.
 ///
 /// The board is not contacted and keeps its data. Remove the host on the board as well to revoke its token.
+///
+/// # Examples
+///
+/// - `gua unenroll`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gua unenroll")]
 pub struct UnenrollArgs {
     #[command(flatten)]
     pub enrolment: EnrolmentArgs,
@@ -74,11 +80,13 @@ pub struct UnenrollArgs {
 ///
 /// The sample is stored before it is pushed, so an unreachable board never loses local data. If the driver cannot be
 /// read, the error is reported to the board.
+///
+/// # Examples
+///
+/// - `gua sync-once`: one sample, for a timer or to test the connection
+/// - `gua sync-once --fake`: simulated GPUs, stored in a separate file
+/// - `gua sync-once --db /data/gpus.db`: store the sample in another history
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  gua sync-once                        one sample, for a timer or to test the connection\n  \
-                  gua sync-once --fake                 simulated GPUs, stored in a separate file\n  \
-                  gua sync-once --db /data/gpus.db     store the sample in another history")]
 pub struct SyncOnceArgs {
     /// History file to write [default: ~/.gua/gua.db; with --fake, a new file].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -104,14 +112,17 @@ pub struct SyncOnceArgs {
 /// Each closed UTC day that the board lacks is uploaded as two files with everything that gpu-usage-audit records;
 /// docs/wire.md lists every column. The board is then asked to delete days older than the retention. The local history
 /// is not changed. Uploaded days are not sent again: after a failure, run the command again.
+///
+/// # Notes
+///
+/// The setting cloud.users controls user names in the archive: plain, hash or omit.
+///
+/// # Examples
+///
+/// - `gua sync-archive`: upload missing days of the last 30
+/// - `gua sync-archive --retention-days 90`: upload the last 90 days; delete older ones there
+/// - `gua sync-archive --db /data/gpus.db`: from another history, or one of gpu-usage-audit
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The setting cloud.users controls user names in the archive: plain, hash or omit.\n\n\
-                  Examples:\n  \
-                  gua sync-archive                        upload missing days of the last 30\n  \
-                  gua sync-archive --retention-days 90    upload the last 90 days; delete older ones there\n  \
-                  gua sync-archive --db /data/gpus.db     from another history, or one of gpu-usage-audit"
-)]
 pub struct SyncArchiveArgs {
     /// History file to read [default: the user's own or the host's].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]

@@ -14,13 +14,14 @@ use super::{HistoryArgs, StrictArgs, named, one_of};
 /// Reads files of gpu-usage-audit 1.0.2 to 1.8.0 and the daily CSV files of gpu_stats; they are never changed. Rows
 /// that were imported before are skipped, so a file that has grown can be imported again. An old file at the path of
 /// the history itself is renamed afterwards.
+///
+/// # Examples
+///
+/// - `gua import /tmp/gua.db`: a history of gpu-usage-audit 1.0.2
+/// - `gua import backup/gua.db --db all.db`: into a separate history
+/// - `gua import --gpu-stats ~/gpu_stats`: all CSV files of gpu_stats
+/// - `gua import --gpu-stats ~/gpu_stats --interval 1m --replace`: the same, counting each row as one minute
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                        gua import /tmp/gua.db                  a history of gpu-usage-audit 1.0.2\n  \
-                        gua import backup/gua.db --db all.db    into a separate history\n  \
-                        gua import --gpu-stats ~/gpu_stats      all CSV files of gpu_stats\n  \
-                        gua import --gpu-stats ~/gpu_stats --interval 1m --replace\n                                          \
-                        the same, counting each row as one minute")]
 pub struct ImportArgs {
     /// History file of gpu-usage-audit.
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "gpu_stats", conflicts_with = "gpu_stats")]
@@ -47,19 +48,23 @@ pub struct ImportArgs {
 ///
 /// All formats contain the same values; docs/export.md lists the columns. Sums over a time range equal those of `gua
 /// report`. Values that were not measured are missing, never zero.
+///
+/// # Notes
+///
+/// Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).
+///
+/// --format gpu-usage-audit writes a history file of release 1.8.0 for that tool and tools built on it.
+///
+/// All formats contain names of users and programs: review the files before you share them.
+///
+/// # Examples
+///
+/// - `gua export --since 24h > samples.csv`: every GPU at every tick
+/// - `gua export --what sessions -o sessions.parquet`: who held which GPU from when to when
+/// - `gua export --what user-totals --since 30d --format jsonl | jq .user`
+/// - `gua export --what samples --format parquet -o lake/ --since 2d --overwrite`: one file per day, overwritten
+/// - `gua export --format gpu-usage-audit --output old.db`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).\n\
-                  --format gpu-usage-audit writes a history file of release 1.8.0 for that tool and tools built on it.\n\
-                  All formats contain names of users and programs: review the files before you share them.\n\n\
-                  Examples:\n  \
-                  gua export --since 24h > samples.csv                     every GPU at every tick\n  \
-                  gua export --what sessions -o sessions.parquet           who held which GPU from when to when\n  \
-                  gua export --what user-totals --since 30d --format jsonl | jq .user\n  \
-                  gua export --what samples --format parquet -o lake/ --since 2d --overwrite\n                                                           \
-                  one file per day, overwritten\n  \
-                  gua export --format gpu-usage-audit --output old.db"
-)]
 pub struct ExportArgs {
     /// Table to export: every GPU at every tick (samples), every process on every GPU at every tick (processes), every
     /// process that held a GPU (sessions), or sums per 15 minutes of every GPU (totals) or every user on it (user-totals)
@@ -123,22 +128,24 @@ pub enum TableFormat {
 ///
 /// Works while a daemon is writing, after it has stopped, on a read-only copy, and on files of gpu-usage-audit. Nothing
 /// is created or changed.
+///
+/// # Notes
+///
+/// Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).
+///
+/// # Examples
+///
+/// - `gua report`: last hour
+/// - `gua report --since 7d`: last week
+/// - `gua report --since 7d --by user --top 50`: hours by user
+/// - `gua report --since 2026-10-01 --until 2026-11-01 --by day --csv`
+/// - `gua report --since 30d --user ada`: only one user
+/// - `gua report --since 30d -o report.html`: the page with charts
+/// - `gua report --since 30d --open`: the same, in a browser
+/// - `gua report --by idle`: who holds GPUs without use now
+/// - `gua report --since last-month --until this-month --compare`: last month, compared with the month before
+/// - `gua report --db /tmp/old-gua.db`: a file of gpu-usage-audit
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).\n\n\
-                  Examples:\n  \
-                  gua report                                    last hour\n  \
-                  gua report --since 7d                         last week\n  \
-                  gua report --since 7d --by user --top 50      hours by user\n  \
-                  gua report --since 2026-10-01 --until 2026-11-01 --by day --csv\n  \
-                  gua report --since 30d --user ada             only one user\n  \
-                  gua report --since 30d -o report.html         the page with charts\n  \
-                  gua report --since 30d --open                 the same, in a browser\n  \
-                  gua report --by idle                          who holds GPUs without use now\n  \
-                  gua report --since last-month --until this-month --compare\n                                                \
-                  last month, compared with the month before\n  \
-                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit"
-)]
 pub struct ReportArgs {
     #[command(flatten)]
     pub history: HistoryArgs,
@@ -308,21 +315,24 @@ impl ReportArgs {
 ///
 /// SVG and PNG output needs no fonts and no network access. Without -o, the chart is drawn in the terminal. JSON and
 /// CSV contain the plotted data.
+///
+/// # Notes
+///
+/// If CHART is omitted, --by and --per select it: --per alone plots states over time (weekday-hour: a heat map of the
+/// week), --by alone plots hours, and both together a heat map of users or GPUs over time.
+///
+/// # Examples
+///
+/// - `gua plot`: last week, in the terminal
+/// - `gua plot --since 30d --per day -o month.svg`: GPU states by day
+/// - `gua plot --since 30d --per weekday-hour -o busy.png`: busy hours of the week
+/// - `gua plot hours --by user --since 30d -o people.png`: GPU hours by user, with the idle-held share
+/// - `gua plot --by gpu --per hour --since 2d`: heat map of GPUs by hour
+/// - `gua plot sessions --by user --since 24h -o who.svg`: who held what, when
+/// - `gua plot hours --by group --since 30d`: GPU hours by group
+/// - `gua plot quiet --since 30d`: hours of the day with the least use
+/// - `gua plot hours --since 30d -o hours.csv`: data of a chart
 #[derive(Debug, Args)]
-#[command(
-    after_help = "If CHART is omitted, --by and --per select it: --per alone plots states over time (weekday-hour: a heat map \
-                  of the week), --by alone plots hours, and both together a heat map of users or GPUs over time.\n\n\
-                  Examples:\n  \
-                  gua plot                                            last week, in the terminal\n  \
-                  gua plot --since 30d --per day -o month.svg         GPU states by day\n  \
-                  gua plot --since 30d --per weekday-hour -o busy.png busy hours of the week\n  \
-                  gua plot hours --by user --since 30d -o people.png  GPU hours by user, with the idle-held share\n  \
-                  gua plot --by gpu --per hour --since 2d             heat map of GPUs by hour\n  \
-                  gua plot sessions --by user --since 24h -o who.svg  who held what, when\n  \
-                  gua plot hours --by group --since 30d               GPU hours by group\n  \
-                  gua plot quiet --since 30d                          hours of the day with the least use\n  \
-                  gua plot hours --since 30d -o hours.csv             data of a chart"
-)]
 pub struct PlotArgs {
     /// Chart to draw.
     #[arg(value_name = "CHART", value_enum)]
