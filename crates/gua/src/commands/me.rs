@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use gua_collector::claims::{Claims, Names};
-use gua_collector::quota::Accounts;
 use gua_collector::{listing, notes};
 use gua_model::quota::{Standing, Term};
 use gua_model::report::Report;
@@ -19,7 +18,7 @@ use gua_render::me::{Facts, HeldGpu, Holding, MeDocument, NudgeNote};
 use gua_settings::FlagValue;
 use jiff::SignedDuration;
 
-use super::claim;
+use super::{claim, quota};
 use crate::commands::prelude::*;
 use crate::context::this_process;
 
@@ -192,12 +191,7 @@ fn standings(context: &Context, me: &Owner) -> anyhow::Result<Vec<Standing>> {
     if context.settings().quotas.is_empty() {
         return Ok(Vec::new());
     }
-    let accounts = Accounts::of::<anyhow::Error>(
-        &context.loaded,
-        |layer| location::to_refuse(&context.loaded, layer),
-        &context.zone(),
-        context.now(),
-    )?;
+    let accounts = quota::accounts_to_refuse(context)?;
     Ok(accounts.of_person(&me.who.shown())?)
 }
 

@@ -65,16 +65,9 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
         ));
         return Ok(());
     };
-    let name = owner.who.shown().into_owned();
-    let (zone, now) = (TimeZone::system(), clock::now());
-    let accounts = Accounts::of::<anyhow::Error>(
-        &context.loaded,
-        |layer| location::to_refuse(&context.loaded, layer),
-        &zone,
-        now,
-    )?;
+    let accounts = accounts_to_refuse(context)?;
     balance::warn(prefix, &accounts.unbalanced);
-    let standings = accounts.of_person(&name)?;
+    let standings = accounts.of_person(&owner.who.shown())?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
         print_unjudged(&standings, prefix);
         return Ok(());
@@ -93,6 +86,12 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
     )
     .hint("`gua quota show` shows the use and when the period ends")
     .into())
+}
+
+/// The use of every limit by which a user is refused.
+pub(super) fn accounts_to_refuse(context: &Context) -> anyhow::Result<Accounts> {
+    let db = |layer| location::to_refuse(&context.loaded, layer);
+    Accounts::of(&context.loaded, db, &context.zone(), context.now())
 }
 
 /// Prints how many limits cannot be evaluated, if there are any.
