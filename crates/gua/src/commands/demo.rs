@@ -168,24 +168,17 @@ fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         let hint = "leave `demo` out to show another one";
         bail!(Failure::usage(problem).hint(hint));
     }
-    if let DemoView::Top(args) = view {
-        top::run_simulated(args, &Context::load_with_valid_flags(flags)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let DemoView::Html { output, overwrite } = view
-        && output != Path::new("-")
-    {
-        // Checked before the work.
-        refuse_existing(output, Over::of(*overwrite))?;
-    }
-    let (context, _recorded) = simulated(flags)?;
     match view {
-        DemoView::Top(_) => {}
+        DemoView::Top(args) => top::run_simulated(args, &Context::load_with_valid_flags(flags)?)?,
         DemoView::Report(args) => {
+            let (context, _recorded) = simulated(flags)?;
             return report::run(args, OnTerminal::Screen, &context);
         }
-        DemoView::Plot(args) => return plot::run(args, &context),
-        DemoView::Html { output, overwrite } => page(&context, output, Over::of(*overwrite))?,
+        DemoView::Plot(args) => {
+            let (context, _recorded) = simulated(flags)?;
+            return plot::run(args, &context);
+        }
+        DemoView::Html { output, overwrite } => page(output, Over::of(*overwrite), flags)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -201,7 +194,13 @@ fn simulated(flags: &[FlagValue]) -> anyhow::Result<(Context, SimulatedMonth)> {
     Ok((context, recorded))
 }
 
-fn page(context: &Context, path: &Path, over: Over) -> anyhow::Result<()> {
+fn page(path: &Path, over: Over, flags: &[FlagValue]) -> anyhow::Result<()> {
+    let is_stdout = path == Path::new("-");
+    if !is_stdout {
+        // Checked before the work.
+        refuse_existing(path, over)?;
+    }
+    let (context, _recorded) = simulated(flags)?;
     let words = Words {
         detail: Detail::Charts,
         ..words()
@@ -209,7 +208,7 @@ fn page(context: &Context, path: &Path, over: Over) -> anyhow::Result<()> {
     let asked = words.ask(&context.zone(), context.now())?;
     let report = context.ask(|source| source.report(&asked.question))?;
     let page = html(&asked.page(&report, VERSION));
-    if path == Path::new("-") {
+    if is_stdout {
         return output::data(&page);
     }
     write_new(path, page.as_bytes(), over)?;
