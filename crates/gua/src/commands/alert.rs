@@ -68,25 +68,19 @@ pub(super) fn test(name: Option<&str>, by: Sender, context: &Context) -> anyhow:
         .clone()
         .filter(|alert| name.is_none_or(|name| alert.name == name));
     let wanted: Vec<_> = wanted.collect();
+    let (command, with) = match by {
+        Sender::Daemon => ("gua alert", ""),
+        Sender::Board => ("gua board alert", " with by = \"board\""),
+    };
     if let (Some(name), true) = (name, wanted.is_empty()) {
         let near = suggestion(name, alerts.map(|alert| alert.name.as_str()));
         let message = format!("no alert is called `{}`{near}", sanitize(name));
-        bail!(Failure::usage(message).hint(match by {
-            Sender::Daemon => "`gua alert list` lists them",
-            Sender::Board => "`gua board alert list` lists them",
-        }));
+        bail!(Failure::usage(message).hint(format!("`{command} list` lists them")));
     }
     if wanted.is_empty() {
-        let failure = Failure::usage("no alerts are configured");
-        bail!(failure.hint(match by {
-            Sender::Daemon => "docs/alerts.md explains [[alert]] tables",
-            Sender::Board => "docs/alerts.md explains [[alert]] tables with by = \"board\"",
-        }));
+        let hint = format!("docs/alerts.md explains [[alert]] tables{with}");
+        bail!(Failure::usage("no alerts are configured").hint(hint));
     }
-    let command = match by {
-        Sender::Daemon => "gua alert test",
-        Sender::Board => "gua board alert test",
-    };
     let mut is_sent = true;
     for alert in wanted {
         let (name, kind) = (sanitize(&alert.name), alert.target.kind());
@@ -94,7 +88,7 @@ pub(super) fn test(name: Option<&str>, by: Sender, context: &Context) -> anyhow:
             Ok(()) => output::data(&format!("{name}: sent to {kind}\n"))?,
             Err(error) => {
                 is_sent = false;
-                output::eprint(&format!("{command}: {name}: {error}\n"));
+                output::eprint(&format!("{command} test: {name}: {error}\n"));
             }
         }
     }
