@@ -90,9 +90,21 @@ pub enum Command {
 
     Start(StartArgs),
 
-    Status(StatusArgs),
+    /// Show whether a background daemon is running, and its state.
+    ///
+    /// # Examples
+    ///
+    /// - `gua status`
+    Status(FileArgs),
 
-    Stop(StopArgs),
+    /// Stop the background daemon.
+    ///
+    /// Also stops a collector that was started by the Python tool, but no other process.
+    ///
+    /// # Examples
+    ///
+    /// - `gua stop`
+    Stop(FileArgs),
 
     Metrics(MetricsArgs),
 
@@ -210,7 +222,14 @@ pub enum Command {
 
     Enroll(EnrollArgs),
 
-    Unenroll(UnenrollArgs),
+    /// Remove this host's enrolment and its secret.
+    ///
+    /// The board is not contacted and keeps its data. Remove the host on the board as well to revoke its token.
+    ///
+    /// # Examples
+    ///
+    /// - `gua unenroll`
+    Unenroll(EnrolmentArgs),
 
     SyncOnce(SyncOnceArgs),
 

@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use gua_model::quota::Measure;
 
-use super::{FormatArgs, HistoryArgs, PageFileArgs, StrictArgs, one_of};
+use super::{FormatArgs, HistoryArgs, ImageArgs, ListingArgs, PageFileArgs, StrictArgs, one_of};
 
 /// Subcommands of `gua alert`.
 #[derive(Debug, Subcommand)]
@@ -18,12 +18,7 @@ pub enum AlertCommand {
     ///
     /// - `gua alert list`
     /// - `gua alert list --json`
-    List {
-        #[command(flatten)]
-        format: FormatArgs,
-        #[command(flatten)]
-        history: HistoryArgs,
-    },
+    List(ListingArgs),
 
     /// Send test messages now and report whether each destination accepted its message; exit with 1 if one did not.
     ///
@@ -52,9 +47,7 @@ pub enum AlertCommand {
         #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
         limit: usize,
         #[command(flatten)]
-        format: FormatArgs,
-        #[command(flatten)]
-        history: HistoryArgs,
+        listing: ListingArgs,
     },
 }
 
@@ -91,7 +84,7 @@ pub enum CsvCommand {
     /// # Examples
     ///
     /// - `gua csv uninstall`
-    Uninstall(CsvUninstallArgs),
+    Uninstall(ImageArgs),
 }
 
 /// Directory and format of the samples.
@@ -131,13 +124,6 @@ pub struct CsvInstallArgs {
     /// Print the units without changing anything.
     #[arg(long)]
     pub print: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct CsvUninstallArgs {
-    /// Uninstall from the image below this directory instead of the running system.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub root: Option<PathBuf>,
 }
 
 /// Subcommands of `gua quota`.

@@ -13,7 +13,7 @@ use gua_wire::ServerUrl;
 use gua_wire::server_url::Unencrypted;
 
 use super::many_hosts::{EnrolmentArgs, Secret, WayArgs};
-use super::{FormatArgs, UnitArgs};
+use super::{FormatArgs, ImageArgs, UnitArgs};
 
 /// Serve the web pages of this host until it is stopped, or install that as a service.
 ///
@@ -77,13 +77,13 @@ pub enum ServeUnitCommand {
     /// # Examples
     ///
     /// - `sudo gua serve uninstall`
-    Uninstall(ServerUninstallArgs),
+    Uninstall(ImageArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ServerInstallArgs {
     #[command(flatten)]
-    pub image: ServerUninstallArgs,
+    pub image: ImageArgs,
 
     #[command(flatten)]
     pub unit: UnitArgs,
@@ -91,13 +91,6 @@ pub struct ServerInstallArgs {
     /// Options of the server.
     #[arg(last = true, value_name = "OPTION")]
     pub options: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct ServerUninstallArgs {
-    /// Use the image below this directory instead of the running system.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -248,7 +241,7 @@ pub enum BoardCommand {
     /// # Examples
     ///
     /// - `sudo gua board uninstall`
-    Uninstall(ServerUninstallArgs),
+    Uninstall(ImageArgs),
 
     /// Copy the board's data, also while it serves.
     ///
@@ -268,10 +261,7 @@ pub enum BoardCommand {
     /// # Examples
     ///
     /// - `gua board check`
-    Check {
-        #[command(flatten)]
-        data: BoardDataArgs,
-    },
+    Check(BoardDataArgs),
 }
 
 /// Addresses, encryption and data of a board.

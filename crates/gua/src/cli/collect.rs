@@ -171,6 +171,14 @@ pub struct ServiceInstallArgs {
     pub unit: UnitArgs,
 }
 
+/// Where a unit is installed.
+#[derive(Debug, Args)]
+pub struct ImageArgs {
+    /// Use the image below this directory instead of the running system.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+}
+
 /// Options of an installed unit.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct UnitArgs {
@@ -274,30 +282,6 @@ pub enum MetricsFormat {
     /// Version 0.0.4, which every program reads.
     Text,
     Openmetrics,
-}
-
-/// Show whether a background daemon is running, and its state.
-///
-/// # Examples
-///
-/// - `gua status`
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    #[command(flatten)]
-    pub files: FileArgs,
-}
-
-/// Stop the background daemon.
-///
-/// Also stops a collector that was started by the Python tool, but no other process.
-///
-/// # Examples
-///
-/// - `gua stop`
-#[derive(Debug, Args)]
-pub struct StopArgs {
-    #[command(flatten)]
-    pub files: FileArgs,
 }
 
 /// Options of every collector.

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Subcommand, ValueHint};
 use gua_claim::ClaimId;
 use serde_json::Value;
 
-use super::{FormatArgs, HistoryArgs};
+use super::{FormatArgs, HistoryArgs, ListingArgs};
 
 /// Run a command and record its GPU, CPU and memory use.
 ///
@@ -173,10 +173,7 @@ pub enum RunsCommand {
         limit: u32,
 
         #[command(flatten)]
-        format: FormatArgs,
-
-        #[command(flatten)]
-        history: HistoryArgs,
+        listing: ListingArgs,
     },
     /// Show what one run used.
     ///
@@ -209,10 +206,7 @@ pub enum RunsCommand {
         runs: Vec<String>,
 
         #[command(flatten)]
-        format: FormatArgs,
-
-        #[command(flatten)]
-        history: HistoryArgs,
+        listing: ListingArgs,
     },
 }
 

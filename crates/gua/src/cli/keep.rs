@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use gua_model::demo::Script;
 
-use super::look::FormatArgs;
 use super::report::ReportArgs;
-use super::{PlotArgs, TopArgs, named};
+use super::{HistoryArgs, ListingArgs, PlotArgs, TopArgs, named};
 
 /// Measure the cost of a tick, a day of history and a report on this host.
 ///
@@ -38,12 +37,7 @@ pub enum DbCommand {
     ///
     /// - `gua db check`
     /// - `gua db check --json`
-    Check {
-        #[command(flatten)]
-        file: DbArgs,
-        #[command(flatten)]
-        format: FormatArgs,
-    },
+    Check(ListingArgs),
 
     /// Rebuild what is derived from the ticks: totals, sessions, and the time at which each GPU was first seen.
     ///
@@ -55,10 +49,7 @@ pub enum DbCommand {
     ///
     /// - `gua db repair`
     /// - `gua db repair --db all.db`
-    Repair {
-        #[command(flatten)]
-        file: DbArgs,
-    },
+    Repair(HistoryArgs),
 
     /// Show how much space each table uses and how fast the file grows.
     ///
@@ -66,22 +57,14 @@ pub enum DbCommand {
     ///
     /// - `gua db stats`
     /// - `gua db stats --csv`
-    Stats {
-        #[command(flatten)]
-        file: DbArgs,
-        #[command(flatten)]
-        format: FormatArgs,
-    },
+    Stats(ListingArgs),
 
     /// Rewrite the file without its free space. No collector may be writing.
     ///
     /// # Examples
     ///
     /// - `gua db vacuum`
-    Vacuum {
-        #[command(flatten)]
-        file: DbArgs,
-    },
+    Vacuum(HistoryArgs),
 
     /// Copy the history, even while a collector is writing to it.
     ///
@@ -90,7 +73,7 @@ pub enum DbCommand {
     /// - `gua db backup /backup/gua.db`
     Backup {
         #[command(flatten)]
-        file: DbArgs,
+        history: HistoryArgs,
         /// Path of the copy; the file must not exist.
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: PathBuf,
@@ -108,7 +91,7 @@ pub enum DbCommand {
     /// - `gua db forget 1007 --yes`
     Forget {
         #[command(flatten)]
-        file: DbArgs,
+        history: HistoryArgs,
         /// User name, or UID if the user has no name.
         #[arg(value_name = "USER")]
         user: String,
@@ -130,19 +113,11 @@ pub enum DbCommand {
     /// - `gua db set-aside --db all.db --yes`
     SetAside {
         #[command(flatten)]
-        file: DbArgs,
+        history: HistoryArgs,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-}
-
-/// History file of a command.
-#[derive(Debug, Args)]
-pub struct DbArgs {
-    /// History file [default: that of your running daemon, else the service's, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

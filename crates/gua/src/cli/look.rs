@@ -65,6 +65,16 @@ pub struct HistoryArgs {
     pub db: Option<PathBuf>,
 }
 
+/// Output format of an answer, and the history that has it.
+#[derive(Debug, Args)]
+pub struct ListingArgs {
+    #[command(flatten)]
+    pub format: FormatArgs,
+
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}
+
 /// Exit code of a report on a history that does not balance.
 #[derive(Debug, Args)]
 pub struct StrictArgs {

@@ -63,19 +63,6 @@ pub struct EnrollArgs {
     pub force: bool,
 }
 
-/// Remove this host's enrolment and its secret.
-///
-/// The board is not contacted and keeps its data. Remove the host on the board as well to revoke its token.
-///
-/// # Examples
-///
-/// - `gua unenroll`
-#[derive(Debug, Args)]
-pub struct UnenrollArgs {
-    #[command(flatten)]
-    pub enrolment: EnrolmentArgs,
-}
-
 /// Take one sample, store it in the local history and push it to the board.
 ///
 /// The sample is stored before it is pushed, so an unreachable board never loses local data. If the driver cannot be

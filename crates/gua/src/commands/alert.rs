@@ -9,9 +9,9 @@ use crate::commands::prelude::*;
 pub fn run(command: &AlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let sender = || SenderState::daemon(&context.loaded);
     match command {
-        AlertCommand::List { format, .. } => list(&sender(), format.wanted(), context),
-        AlertCommand::History { format, limit, .. } => {
-            history(&sender(), *limit, format.wanted(), context)
+        AlertCommand::List(listing) => list(&sender(), listing.format.wanted(), context),
+        AlertCommand::History { listing, limit } => {
+            history(&sender(), *limit, listing.format.wanted(), context)
         }
         AlertCommand::Test { name } => test(name.as_deref(), Sender::Daemon, context),
     }

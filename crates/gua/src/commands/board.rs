@@ -62,7 +62,7 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         BoardCommand::Install(args) => install(args, context)?,
         BoardCommand::Uninstall(args) => super::serve::uninstall(WebServer::Board, args, context)?,
         BoardCommand::Backup { data, output } => open_existing(data)?.backup(output)?,
-        BoardCommand::Check { data } => {
+        BoardCommand::Check(data) => {
             let problems = open_existing(data)?.check()?;
             output::data(&match problems.as_slice() {
                 [] => "gua board check: no errors\n".to_owned(),

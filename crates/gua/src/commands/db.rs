@@ -29,12 +29,12 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         _ => context.history_to_open()?,
     };
     match command {
-        DbCommand::Stats { format, .. } => {
+        DbCommand::Stats(listing) => {
             let stats = location::access(db, context.settings())?.stats(());
             let stats = stats.map_err(|error| damaged(db, &error))?;
-            output::data(&described(stats, format.wanted()))?;
+            output::data(&described(stats, listing.format.wanted()))?;
         }
-        DbCommand::Check { format, .. } => return check(db, format.wanted()),
+        DbCommand::Check(listing) => return check(db, listing.format.wanted()),
         DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Vacuum { .. } => {
             let before = size(db);

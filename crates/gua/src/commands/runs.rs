@@ -32,8 +32,7 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
             since,
             user,
             limit,
-            format,
-            ..
+            listing,
         } => {
             let now = clock::now();
             let from = match since {
@@ -47,7 +46,7 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
             };
             let runs = known.list(&question)?;
             let runs: Vec<ShownRun<'_>> = runs.iter().map(shown).collect();
-            print(&page::list(&runs), format.wanted(), &runs)?;
+            print(&page::list(&runs), listing.format.wanted(), &runs)?;
             if runs.is_empty() {
                 output::eprint("gua runs list: no runs; `gua run -- CMD` records one\n");
             }
@@ -60,11 +59,11 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
                 false => page::one(&run),
             })?;
         }
-        RunsCommand::Compare { runs, format, .. } => {
+        RunsCommand::Compare { runs, listing } => {
             let found = runs.iter().map(|run| known.one(run));
             let found = found.collect::<Result<Vec<_>, _>>()?;
             let runs: Vec<ShownRun<'_>> = found.iter().map(shown).collect();
-            print(&page::compare(&runs), format.wanted(), &runs)?;
+            print(&page::compare(&runs), listing.format.wanted(), &runs)?;
         }
     }
     Ok(ExitCode::SUCCESS)

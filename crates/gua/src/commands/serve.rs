@@ -99,14 +99,14 @@ pub(super) fn install(
 /// Removes the unit of a server.
 pub(super) fn uninstall(
     server: WebServer,
-    args: &ServerUninstallArgs,
+    args: &ImageArgs,
     context: &Context,
 ) -> anyhow::Result<()> {
     output::data(&web::uninstall(server, &place(args, false, context)?)?)
 }
 
 /// The units are those of the host. Everyone may print them.
-fn place(args: &ServerUninstallArgs, print: bool, context: &Context) -> Result<Place, Failure> {
+fn place(args: &ImageArgs, print: bool, context: &Context) -> Result<Place, Failure> {
     let root = args.root.clone().or_else(|| print.then(|| "/".into()));
     context.place(Some(Scope::System), root)
 }
