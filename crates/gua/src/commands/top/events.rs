@@ -95,21 +95,8 @@ pub(super) fn forward_signals(events: SyncSender<Event>) -> io::Result<()> {
     })
 }
 
-/// Runs work on a thread that ends with one event.
-pub(super) fn later(
-    name: &str,
-    events: &SyncSender<Event>,
-    work: impl FnOnce() -> Event + Send + 'static,
-) -> io::Result<()> {
-    let events = events.clone();
-    spawn(name, move || {
-        // The session may have ended.
-        let _ = events.send(work());
-    })
-}
-
 /// Starts a thread. Fails at the thread limit of the user or the container.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map(drop)
 }

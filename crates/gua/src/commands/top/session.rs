@@ -201,7 +201,12 @@ impl Session {
         name: &str,
         work: impl FnOnce() -> Event + Send + 'static,
     ) -> anyhow::Result<()> {
-        events::later(name, &self.sender, work).context(NO_THREAD)
+        let events = self.sender.clone();
+        let work = move || {
+            // The session may have ended.
+            let _ = events.send(work());
+        };
+        events::spawn(name, work).context(NO_THREAD)
     }
 
     fn perform(&mut self, action: Action) -> anyhow::Result<Next> {
@@ -217,14 +222,12 @@ impl Session {
                 }
             }
             Action::Signal { process, signal } => {
-                let sent = match self.app.rights() {
-                    Rights::Own(me) => signal::send(process, signal, me),
-                    Rights::Admin(me) => {
-                        signal::send_as_admin(process, signal, me, Path::new(signal::LOG))
-                    }
+                let (me, log) = match self.app.rights() {
+                    Rights::Own(me) => (me, None),
+                    Rights::Admin(me) => (me, Some(Path::new(signal::LOG))),
                     Rights::ReadOnly | Rights::Simulated => return Ok(Next::Draw),
                 };
-                match sent {
+                match signal::send(process, signal, me, log) {
                     Ok(message) => self.app.notify(message),
                     Err(refused) => self.app.warn(refused),
                 }

@@ -30,30 +30,19 @@ pub(super) const LOG: &str = "/dev/log";
 /// Facility `authpriv` and severity `notice` (RFC 3164), for actions that only root may take.
 const PRIORITY: u8 = 10 << 3 | 5;
 
-/// Sends a signal to exactly this process, which must be the user's own, and returns the result as a message.
-pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, String> {
-    let pinned = Pinned::new(key)?;
-    if !pinned.is_of(me) {
-        return Err(format!(
-            "{} is not your process; no signal was sent",
-            key.pid
-        ));
-    }
-    pinned.signal(signal)
-}
-
-/// Sends a signal to exactly this process, of any user. A signal to another user's process is written to the system's
-/// log first; without a log, it is not sent.
-pub(super) fn send_as_admin(
+/// Sends a signal to exactly this process and returns the result as a message. A signal to another user's process is
+/// written to the system's log first; without a log, it is not sent.
+pub(super) fn send(
     key: ProcessKey,
     signal: Signal,
     me: Me,
-    log: &Path,
+    log: Option<&Path>,
 ) -> Result<String, String> {
     let pinned = Pinned::new(key)?;
     if !pinned.is_of(me) {
-        let (owner, name) = (pinned.owner(), pinned.name());
-        let (pid, signal) = (key.pid, signal.as_str());
+        let pid = key.pid;
+        let log = log.ok_or_else(|| format!("{pid} is not your process; no signal was sent"))?;
+        let (owner, name, signal) = (pinned.owner(), pinned.name(), signal.as_str());
         let message = format!(
             "<{PRIORITY}>gua[{}]: top --act-as-admin: login uid {} sends {signal} to process {pid} ({name}) of {owner}",
             std::process::id(),
@@ -171,7 +160,7 @@ mod tests {
     #[test]
     fn an_own_process_gets_the_signal() {
         let mut sleeper = Sleeper::new();
-        let sent = send(sleeper.key(), Signal::Terminate, me()).unwrap();
+        let sent = send(sleeper.key(), Signal::Terminate, me(), None).unwrap();
         assert_eq!(sent, format!("sent TERM to {}", sleeper.0.id()));
         let status = sleeper.0.wait().unwrap();
         assert_eq!(
@@ -188,7 +177,7 @@ mod tests {
             start: StartTicks(key.start.0 - 1),
             ..key
         };
-        let refusal = send(earlier, Signal::Kill, me()).unwrap_err();
+        let refusal = send(earlier, Signal::Kill, me(), None).unwrap_err();
         assert!(refusal.contains("is another process now"), "{refusal}");
         assert!(sleeper.0.try_wait().unwrap().is_none(), "it lives");
     }
@@ -200,7 +189,7 @@ mod tests {
             uid: Uid(me().uid.0 + 1),
             owner: Uid(me().owner.0 + 1),
         };
-        let refusal = send(sleeper.key(), Signal::Kill, someone).unwrap_err();
+        let refusal = send(sleeper.key(), Signal::Kill, someone, None).unwrap_err();
         assert!(refusal.contains("is not your process"), "{refusal}");
         assert!(sleeper.0.try_wait().unwrap().is_none(), "it lives");
     }
@@ -215,11 +204,11 @@ mod tests {
         };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let refusal = send_as_admin(sleeper.key(), Signal::Kill, someone, &path).unwrap_err();
+        let refusal = send(sleeper.key(), Signal::Kill, someone, Some(&path)).unwrap_err();
         assert!(refusal.contains("no signal was sent"), "{refusal}");
         assert!(sleeper.0.try_wait().unwrap().is_none(), "it lives");
         let log = UnixDatagram::bind(&path).unwrap();
-        let sent = send_as_admin(sleeper.key(), Signal::Kill, someone, &path).unwrap();
+        let sent = send(sleeper.key(), Signal::Kill, someone, Some(&path)).unwrap();
         assert_eq!(sent, format!("sent KILL to {pid}"));
         sleeper.0.wait().unwrap();
         let mut message = [0; 1024];
@@ -238,7 +227,7 @@ mod tests {
         let key = sleeper.key();
         sleeper.0.kill().unwrap();
         sleeper.0.wait().unwrap();
-        let refusal = send(key, Signal::Terminate, me()).unwrap_err();
+        let refusal = send(key, Signal::Terminate, me(), None).unwrap_err();
         assert!(refusal.contains("no signal was sent"), "{refusal}");
     }
 }
