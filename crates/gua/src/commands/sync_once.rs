@@ -31,10 +31,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         form: setup::push_form(settings),
         files: setup::link_files(&context.loaded, &settings.history.db.value),
         live: setup::live_reporter(&context.loaded, &context.flags, &settings.history.db.value)?,
-        origin: match args.fake {
-            true => Origin::Fake,
-            false => Origin::Driver,
-        },
+        is_simulated: args.fake,
     };
     let pushed = if args.fake {
         let script = match sync.form {
@@ -86,14 +83,7 @@ struct Sync<'a> {
     form: Form,
     files: LinkFiles,
     live: LiveReporter,
-    origin: Origin,
-}
-
-/// Source of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    Driver,
-    Fake,
+    is_simulated: bool,
 }
 
 impl Sync<'_> {
@@ -127,14 +117,14 @@ impl Sync<'_> {
 
     /// Live report of a sample of the driver. Nothing is known about claims on simulated GPUs.
     fn live(&self, sample: &Sample) -> Option<String> {
-        (self.origin == Origin::Driver).then(|| self.live.body(sample.at, Some(sample)))
+        (!self.is_simulated).then(|| self.live.body(sample.at, Some(sample)))
     }
 
     fn push(&self, sample: &Sample, built: &Built, stored: &Stored) -> anyhow::Result<()> {
         let config = &self.enrolled.config;
         let body = built.snapshot.body();
         let pushed = self.enrolled.push(&body, || self.live(sample));
-        if self.origin == Origin::Driver {
+        if !self.is_simulated {
             self.files.record(config, clock::now(), &pushed);
         }
         let saved = || stored.message_after_failure();
