@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use gua_collector::metrics::DEFAULT_ADDRESS;
 use gua_collector::service::Install;
+use gua_render::metrics::Form;
 
-use super::{EnrolmentArgs, WayArgs};
+use super::{EnrolmentArgs, WayArgs, named};
 
 /// Check what gua can read on this host and report problems.
 ///
@@ -267,22 +268,17 @@ pub struct MetricsArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Text format.
-    #[arg(long, value_enum, default_value_t = MetricsFormat::Text)]
-    pub format: MetricsFormat,
+    /// Text format; `text` is version 0.0.4, which every program reads.
+    #[arg(long, value_parser = named(METRICS_FORMS), default_value = "text")]
+    pub format: Form,
 
     /// Print a Grafana dashboard for these metrics (JSON).
     #[arg(long, conflicts_with = "format")]
     pub dashboard: bool,
 }
 
-/// Text format of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MetricsFormat {
-    /// Version 0.0.4, which every program reads.
-    Text,
-    Openmetrics,
-}
+/// Text formats of metrics.
+const METRICS_FORMS: [(&str, Form); 2] = [("text", Form::Text), ("openmetrics", Form::OpenMetrics)];
 
 /// Options of every collector.
 #[derive(Debug, Args)]

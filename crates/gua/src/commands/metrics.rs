@@ -1,8 +1,8 @@
 //! `gua metrics`: prints the metrics of this host once, or a Grafana dashboard for them.
 
 use gua_collector::metrics;
+use gua_render::metrics::HostMetrics;
 use gua_render::metrics::dashboard::dashboard;
-use gua_render::metrics::{Form, HostMetrics};
 
 use crate::commands::prelude::*;
 use crate::context::sample;
@@ -11,10 +11,6 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
     if args.dashboard {
         return write(args, &dashboard());
     }
-    let form = match args.format {
-        MetricsFormat::Text => Form::Text,
-        MetricsFormat::Openmetrics => Form::OpenMetrics,
-    };
     // The reader must run until its cost is measured.
     let mut reader = context.reader();
     match sample(&mut reader) {
@@ -22,12 +18,12 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
             let metrics = metrics::once(&context.loaded, &sample);
             let accounts = metrics.accounts.iter();
             balance::warn("gua metrics", accounts.flat_map(|all| &all.unbalanced));
-            write(args, &metrics.text(form))
+            write(args, &metrics.text(args.format))
         }
         Err(fault) => {
             // Otherwise the file would keep showing old readings as current.
             if args.output.is_some() {
-                write(args, &HostMetrics::without_gpus(VERSION).text(form))?;
+                write(args, &HostMetrics::without_gpus(VERSION).text(args.format))?;
             }
             Err(fault.into())
         }
