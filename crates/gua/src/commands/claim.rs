@@ -8,7 +8,7 @@ use gua_claim::{
 };
 use gua_collector::claims::{Claims, Names, deadline, moment};
 use gua_model::text::short_age;
-use gua_model::{GpuUuid, Place, Sample};
+use gua_model::{Gpu, GpuUuid, Place, Sample};
 use gua_render::listing::{CLAIMS, ClaimEntry, ClaimedGpu, ClaimsDocument, QueueEntry};
 use gua_render::table::{Cell, Table};
 
@@ -58,10 +58,10 @@ impl Seen {
         })
     }
 
-    /// Index of a GPU that is present.
-    fn index(&self, uuid: &GpuUuid) -> Option<u32> {
+    /// A GPU that is present.
+    fn gpu(&self, uuid: &GpuUuid) -> Option<&Gpu> {
         let gpus = &self.sample.as_ref()?.gpus;
-        Some(gpus.iter().find(|gpu| gpu.uuid == *uuid)?.index)
+        gpus.iter().find(|gpu| gpu.uuid == *uuid)
     }
 
     /// Whether the claim's process, or one that it started, uses the GPU. `None` if that is unknown: without a driver,
@@ -140,7 +140,7 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
     let mut entry = |live: &LiveClaim| {
         let gpus = live.gpus.iter().map(|gpu| ClaimedGpu {
             uuid: gpu.gpu.to_string(),
-            index: seen.index(&gpu.gpu),
+            index: seen.gpu(&gpu.gpu).map(|gpu| gpu.index),
             in_use: seen.is_in_use(live, gpu),
         });
         ClaimEntry {
@@ -220,8 +220,7 @@ fn text(seen: &Seen, names: &mut Names) -> String {
 
 /// Name of a GPU: its index, or its UUID for a MIG instance and for a GPU that is not present.
 fn name(uuid: &GpuUuid, seen: &Seen) -> String {
-    let gpus = seen.sample.iter().flat_map(|sample| &sample.gpus);
-    match gpus.into_iter().find(|gpu| gpu.uuid == *uuid) {
+    match seen.gpu(uuid) {
         Some(gpu) if !matches!(gpu.place, Place::Instance { .. }) => gpu.index.to_string(),
         _ => uuid.to_string(),
     }
