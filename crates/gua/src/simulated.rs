@@ -1,15 +1,28 @@
 //! A simulated month, for `gua demo` and `gua top --fake`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gua_files::TemporaryDirectory;
 use gua_model::demo::month::Month;
-use gua_store::{OpenMode, Store, WriterOptions};
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::Timestamp;
 
 use crate::context::{Context, VERSION};
 
 /// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
+
+/// A collector run that records simulated telemetry.
+pub(crate) fn new_run(started: Timestamp, interval: Duration) -> NewRun {
+    NewRun {
+        started,
+        interval,
+        host: HOST.to_owned(),
+        version: VERSION.to_owned(),
+        boot: None,
+    }
+}
 
 /// A simulated month in a history file, which exists as long as this value.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use gua_model::demo::{self, Script};
 use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
 use gua_probe::process::cost;
 use gua_render::report::{Words, text};
-use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_store::{OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::commands::prelude::*;
 use crate::context;
+use crate::simulated::new_run;
 
 /// Number of samples; the first one, which opens the driver, is not counted.
 const SAMPLES: u32 = 20;
@@ -163,13 +164,7 @@ fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<W
     let options = WriterOptions::default();
     let mut store = Store::open(db, OpenMode::Create, &options)?;
     let start = end.checked_sub(SignedDuration::try_from(DAY)?)?;
-    let run = store.begin_run(&NewRun {
-        started: start,
-        interval: INTERVAL,
-        host: "bench".to_owned(),
-        version: VERSION.to_owned(),
-        boot: None,
-    })?;
+    let run = store.begin_run(&new_run(start, INTERVAL))?;
     let ticks = u32::try_from(DAY.as_secs() / INTERVAL.as_secs())?;
     let mut bar = Bar::new("writing a day");
     let before = clock::processor_time();

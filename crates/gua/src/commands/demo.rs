@@ -14,7 +14,7 @@ use gua_probe::process::ignored::was_ignored;
 use gua_query::Detail;
 use gua_render::report::{Page, Words, html, text};
 use gua_settings::FlagValue;
-use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
+use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,7 +22,7 @@ use crate::commands::prelude::*;
 use crate::commands::report::OnTerminal;
 use crate::commands::{plot, report, top};
 use crate::page_file::{refuse_existing, write_new};
-use crate::simulated::{HOST, SimulatedMonth};
+use crate::simulated::{HOST, SimulatedMonth, new_run};
 
 /// Start time of a recorded demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
@@ -115,13 +115,7 @@ fn write(
         store.close()?;
         return Ok(now);
     }
-    let run = store.begin_run(&NewRun {
-        started: now,
-        interval,
-        host: HOST.to_owned(),
-        version: VERSION.to_owned(),
-        boot: None,
-    })?;
+    let run = store.begin_run(&new_run(now, interval))?;
     let began = clock::monotonic();
     for number in 0..ticks {
         let since_boot = interval.saturating_mul(number);

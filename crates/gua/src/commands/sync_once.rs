@@ -11,7 +11,7 @@ use gua_model::demo::{self, Script};
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
 use gua_settings::Settings;
-use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
+use gua_store::{OpenError, OpenMode, Store, WriterOptions};
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
 use tracing::{info, warn};
 
@@ -238,13 +238,7 @@ fn store_fake(args: &SyncOnceArgs, context: &Context, sample: &Sample) -> anyhow
     fake::refuse_real(&db)?;
     make_directory_of(&db)?;
     let mut store = Store::open(&db, OpenMode::CreateOrAppend, &WriterOptions::default())?;
-    let run = store.begin_run(&NewRun {
-        started: sample.at,
-        interval: options.interval,
-        host: simulated::HOST.to_owned(),
-        version: VERSION.to_owned(),
-        boot: None,
-    })?;
+    let run = store.begin_run(&simulated::new_run(sample.at, options.interval))?;
     store.record(run, &tick(sample, &options))?;
     store.end_run(run, clock::now())?;
     store.close()?;
