@@ -13,24 +13,19 @@ pub struct Closed;
 
 /// Writes data to stdout. Colors are removed depending on the terminal, `NO_COLOR` and `--color`.
 pub fn data(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    settle(written)
+    settle(put(anstream::stdout().lock(), text.as_bytes()))
 }
 
 /// Writes bytes to stdout as they are.
 pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
-    settle(written)
+    settle(put(io::stdout().lock(), bytes))
 }
 
 /// Writes a message to stderr. Anything that looks like a token is redacted, because messages may quote the command
 /// line. Write errors are ignored: there is no other place to report them.
 pub fn eprint(text: &str) {
     let text = Token::hide_all_in(text);
-    let mut out = anstream::stderr().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = put(anstream::stderr().lock(), text.as_bytes());
 }
 
 /// Rings the bell of the terminal on stderr, if it is one.
@@ -70,6 +65,11 @@ pub fn columns() -> Option<usize> {
 #[must_use]
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+fn put(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 fn settle(written: io::Result<()>) -> anyhow::Result<()> {
