@@ -1,7 +1,8 @@
 //! Command-line interface of `gua`, declared with clap: one file per group of commands.
 //!
-//! The doc comments of these types are the help texts. An argument that overrides a setting has the setting's name as its id,
-//! such as `history.db`. Nothing runs here: `dispatch` executes the parsed command.
+//! The doc comments of these types are the help texts; their sections `# Notes` and `# Examples` are at the end of the help. An
+//! argument that overrides a setting has the setting's name as its id, such as `history.db`. Nothing runs here: `dispatch`
+//! executes the parsed command.
 
 mod account;
 mod board;

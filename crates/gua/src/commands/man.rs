@@ -63,9 +63,7 @@ fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
     let title = page_name(command);
     let is_whole_program = title == "gua";
     let has_subcommands = visible_commands(command).next().is_some();
-    let after = command
-        .get_after_long_help()
-        .or_else(|| command.get_after_help());
+    let after = command.get_after_help();
     let after = after.map(ToString::to_string).unwrap_or_default();
     // clap_mangen lists positional arguments among the options, so each of the two sections hides the other kind.
     let only = |keep: fn(&clap::Arg) -> bool| {
