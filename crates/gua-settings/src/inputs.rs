@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
@@ -290,24 +290,20 @@ impl Candidate {
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
         match gua_files::read_regular(&self.path, MAX_BYTES) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                let message = "is larger than 1 MiB, the maximum for a configuration file";
-                Err(Problem::of_file(&self.path, None, message))
-            }
-            Err(error) if is_absent(&error) && !self.is_required => Ok(None),
             Err(error) => {
-                let message = format!("cannot be read: {error}");
+                let message = match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::NotADirectory if !self.is_required => {
+                        return Ok(None);
+                    }
+                    ErrorKind::FileTooLarge => {
+                        "is larger than 1 MiB, the maximum for a configuration file".to_owned()
+                    }
+                    _ => format!("cannot be read: {error}"),
+                };
                 Err(Problem::of_file(&self.path, None, message))
             }
         }
     }
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
 }
 
 #[cfg(test)]

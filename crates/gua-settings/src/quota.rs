@@ -13,7 +13,7 @@ use gua_model::duration;
 pub use gua_model::quota::amount_word;
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
 
-use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Pair, Row};
+use crate::array::{Field, Layer, Listed, Mistakes, Pair, Row};
 use crate::edit::{Document, EditError};
 use crate::kind::{Home, Kind as _, Parsed, Raw, expected, texts};
 use crate::name::shown;
@@ -260,9 +260,6 @@ fn parse_name(name: &str) -> Parsed<String> {
         false => Err(Some(format!("`{}` is not a valid name", shown(name)))),
     }
 }
-
-/// Name of the array in a file.
-pub const TABLE: &str = QuotaFields::TABLE;
 
 #[cfg(test)]
 mod tests;
