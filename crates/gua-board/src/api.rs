@@ -12,8 +12,6 @@ pub mod visibility;
 
 use std::collections::BTreeSet;
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::Secret;
 use gua_board_store::registry::Actor;
 use schemars::JsonSchema;
@@ -48,7 +46,7 @@ pub(crate) use settings::{
 pub(crate) use tokens::{AddToken, add_api_token, api_tokens, page_of_tokens, revoke_api_token};
 
 /// Answer to a change that returns nothing.
-type Done = Result<StatusCode, Problem>;
+type Done = Result<(), Problem>;
 
 /// Items on one page of a list: a page with this many stays under 100 kB.
 pub(crate) const PAGE_ITEMS: usize = 40;
@@ -146,9 +144,9 @@ pub(crate) struct WithSecret<T> {
 }
 
 impl<T> WithSecret<T> {
-    fn created(object: T, secret: &Secret) -> (StatusCode, Json<Self>) {
+    fn new(object: T, secret: &Secret) -> Self {
         let secret = secret.reveal().to_owned();
-        (StatusCode::CREATED, Json(Self { object, secret }))
+        Self { object, secret }
     }
 }
 

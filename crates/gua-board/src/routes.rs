@@ -4,16 +4,28 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse as _;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use gua_board_store::registry::Role;
+use axum::{Json, Router};
+use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, HostUser, Member, Role};
+use gua_wire::live::LiveDocument;
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value};
 
 use crate::access::{Access, enforce};
+use crate::api::{
+    AddKey, AddToken, AlertEntry, Before, ChangeSettings, ConfiguredAlert, Credentials, HostDetail,
+    HostDocument, Invitation, Join, List, Me, NameCode, NewPassword, Paged, Person, Rename,
+    Replace, Reset, RoleBody, Search, SetGroups, SetMaintenance, SettingsDocument, Since,
+    WithSecret,
+};
 use crate::app::App;
+use crate::availability::{Availability, Demand};
 use crate::call::{Handler, answer};
 use crate::error::Problem;
+use crate::openapi::Operation;
 use crate::request::observe;
 use crate::{agent, api, local, openapi, operation, pages};
 
@@ -22,6 +34,8 @@ pub struct Route {
     pub method: &'static str,
     pub path: &'static str,
     pub access: Access,
+    /// Documentation of a route of the API.
+    pub(crate) operation: Option<Operation>,
     filter: MethodFilter,
     handler: Kind,
 }
@@ -48,6 +62,7 @@ macro_rules! routes {
             method: stringify!($method),
             path: $path,
             access: $access,
+            operation: None,
             filter: MethodFilter::$method,
             handler: routes!(@$kind $handler $(, $page)?),
         }),*]
@@ -61,18 +76,71 @@ macro_rules! routes {
     (@task $handler:path) => { Kind::Task(|filter| on(filter, $handler)) };
 }
 
+/// Routes of the API below a path, with their documentation. A handler of the kind `json` returns what the row names, or nothing.
+macro_rules! api_routes {
+    ($prefix:literal: $($method:ident $path:literal $access:expr => $kind:ident $handler:path: $summary:literal
+        $(query $query:ty)? $(, body $body:ty)? => $status:literal $($answer:ty)?;)*) => {
+        &[$(Route {
+            method: stringify!($method),
+            path: concat!($prefix, $path),
+            access: $access,
+            operation: Some(Operation {
+                summary: $summary,
+                query: api_routes!(@type $($query)?),
+                body: api_routes!(@type $($body)?),
+                status: $status,
+                answer: api_routes!(@type $($answer)?),
+            }),
+            filter: MethodFilter::$method,
+            handler: api_routes!(@$kind $handler => $status $($answer)?),
+        }),*]
+    };
+    (@type) => { None };
+    (@type $type:ty) => { Some(|schemas: &mut SchemaGenerator| schemas.subschema_for::<$type>()) };
+    (@blocking $handler:path => $($answer:tt)*) => { routes!(@blocking $handler) };
+    (@task $handler:path => $($answer:tt)*) => { routes!(@task $handler) };
+    (@json $handler:path => $status:literal) => {
+        Kind::Blocking(|call| {
+            let () = $handler(call)?;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        })
+    };
+    (@json $handler:path => $status:literal $answer:ty) => {
+        Kind::Blocking(|call| {
+            let answer: $answer = $handler(call)?;
+            let status = StatusCode::from_u16($status).expect("the status of a row exists");
+            Ok((status, Json(answer)).into_response())
+        })
+    };
+}
+
 const VIEWER: Access = Access::Role(Role::Viewer);
 const MEMBER: Access = Access::Role(Role::Member);
 const ADMIN: Access = Access::Role(Role::Admin);
 
-/// All routes of a board.
-pub const ROUTES: &[Route] = routes! {
+/// Routes of every server.
+const SHARED: &[Route] = routes! {
     GET "/healthz" Access::Public => task operation::health;
     GET "/readyz" Access::Public => blocking operation::ready;
-    GET "/metrics" Access::Operator => blocking operation::metrics;
-
-    GET "/" Access::Account => blocking pages::home;
     GET "/assets/{file}" Access::Public => blocking pages::asset;
+    GET "/w/{workspace}" VIEWER => blocking pages::availability;
+    GET "/w/{workspace}/events" VIEWER => task pages::events;
+    GET "/w/{workspace}/hosts/{host}" VIEWER => blocking pages::host;
+    GET "/w/{workspace}/hosts/{host}/gpus/{gpu}" VIEWER => blocking pages::gpu;
+};
+
+/// Routes of the API of every server.
+const SHARED_API: &[Route] = api_routes! { "/api/v1/workspaces/{workspace}":
+    GET "/hosts" VIEWER => json api::hosts: "Hosts with their freshness, by name" query Search => 200 Paged<HostDocument>;
+    GET "/availability" VIEWER => json api::availability: "GPUs by availability group" query Demand => 200 Availability;
+    GET "/hosts/{host}" VIEWER => json api::host: "A host with its GPUs" => 200 HostDetail;
+    GET "/live" VIEWER => json api::live: "State of the hosts that changed after a revision" query Since => 200 LiveDocument;
+};
+
+/// Pages of a board, and its metrics.
+const PAGES: &[Route] = routes! {
+    GET "/metrics" Access::Operator => blocking operation::metrics;
+    GET "/" Access::Account => blocking pages::home;
     GET "/login" Access::Public => blocking pages::log_in_form;
     POST "/login" Access::OwnPages => task pages::log_in;
     POST "/logout" Access::OwnPages => form api::log_out, "/login";
@@ -87,10 +155,6 @@ pub const ROUTES: &[Route] = routes! {
     GET "/demo/{link}" Access::Public => blocking pages::enter_demo;
     GET "/screen/{screen}" Access::Screen => blocking pages::screen;
     GET "/screen/{screen}/events" Access::Screen => task pages::events;
-    GET "/w/{workspace}" VIEWER => blocking pages::availability;
-    GET "/w/{workspace}/events" VIEWER => task pages::events;
-    GET "/w/{workspace}/hosts/{host}" VIEWER => blocking pages::host;
-    GET "/w/{workspace}/hosts/{host}/gpus/{gpu}" VIEWER => blocking pages::gpu;
     GET "/w/{workspace}/servers" ADMIN => blocking pages::servers;
     POST "/w/{workspace}/servers/{host}/rename" ADMIN => form api::rename_host, "/w/{workspace}/servers";
     POST "/w/{workspace}/servers/{host}/revoke" ADMIN => form api::revoke_host, "/w/{workspace}/servers";
@@ -118,7 +182,10 @@ pub const ROUTES: &[Route] = routes! {
     GET "/w/{workspace}/settings" ADMIN => blocking pages::settings;
     POST "/w/{workspace}/settings" ADMIN => form api::set_settings, "/w/{workspace}/settings";
     GET "/w/{workspace}/audit" ADMIN => blocking pages::audit;
+};
 
+/// The contract with agents.
+const AGENTS: &[Route] = routes! {
     POST "/agent/v1/enrollments/claim" Access::Public => task agent::claim;
     POST "/agent/v1/names" Access::Agent => task agent::prove_name;
     POST "/agent/v1/token" Access::Agent => blocking agent::new_token;
@@ -128,78 +195,74 @@ pub const ROUTES: &[Route] = routes! {
     GET "/agent/v1/archives" Access::Agent => blocking agent::list_archives;
     POST "/agent/v1/archives" Access::Agent => task agent::put_archive;
     DELETE "/agent/v1/archives" Access::Agent => blocking agent::prune_archives;
+};
 
-    GET "/api/v1/openapi.json" Access::Public => blocking openapi::document;
-    POST "/api/v1/login" Access::OwnPages => task api::log_in;
-    POST "/api/v1/logout" Access::OwnPages => blocking api::log_out;
-    POST "/api/v1/join" Access::OwnPages => task api::join;
-    POST "/api/v1/reset" Access::OwnPages => task api::reset;
-    POST "/api/v1/password" Access::Account => task api::change_password;
-    GET "/api/v1/me" Access::Account => blocking api::me;
-    GET "/api/v1/workspaces/{workspace}/hosts" VIEWER => blocking api::hosts;
-    PATCH "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => blocking api::rename_host;
-    DELETE "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => blocking api::revoke_host;
-    POST "/api/v1/workspaces/{workspace}/hosts/{host}/approve" ADMIN => blocking api::approve_host;
-    POST "/api/v1/workspaces/{workspace}/hosts/{host}/replace" ADMIN => blocking api::replace_host;
-    GET "/api/v1/workspaces/{workspace}/enrolment-refusals" ADMIN => blocking api::enrolment_refusals;
-    PUT "/api/v1/workspaces/{workspace}/hosts/{host}/groups" ADMIN => blocking api::set_host_groups;
-    PUT "/api/v1/workspaces/{workspace}/hosts/{host}/maintenance" ADMIN => blocking api::set_maintenance;
-    DELETE "/api/v1/workspaces/{workspace}/hosts/{host}/maintenance" ADMIN => blocking api::end_maintenance;
-    GET "/api/v1/workspaces/{workspace}/availability" VIEWER => blocking api::availability;
-    GET "/api/v1/workspaces/{workspace}/hosts/{host}" VIEWER => blocking api::host;
-    GET "/api/v1/workspaces/{workspace}/live" VIEWER => blocking api::live;
-    GET "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => blocking api::enrolment_keys;
-    POST "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => blocking api::add_enrolment_key;
-    DELETE "/api/v1/workspaces/{workspace}/enrolment-keys/{key}" ADMIN => blocking api::revoke_enrolment_key;
-    GET "/api/v1/workspaces/{workspace}/members" ADMIN => blocking api::members;
-    PUT "/api/v1/workspaces/{workspace}/members/{account}" ADMIN => blocking api::set_role;
-    PUT "/api/v1/workspaces/{workspace}/members/{account}/groups" ADMIN => blocking api::set_member_groups;
-    DELETE "/api/v1/workspaces/{workspace}/members/{account}" ADMIN => blocking api::remove_member;
-    POST "/api/v1/workspaces/{workspace}/members/{account}/reset" ADMIN => blocking api::reset_member;
-    GET "/api/v1/workspaces/{workspace}/members/{account}" VIEWER => blocking api::person;
-    POST "/api/v1/workspaces/{workspace}/members/{account}/names" ADMIN => blocking api::link_name;
-    POST "/api/v1/workspaces/{workspace}/members/{account}/names/remove" ADMIN => blocking api::unlink_name;
-    POST "/api/v1/workspaces/{workspace}/name-codes" VIEWER => blocking api::add_name_code;
-    POST "/api/v1/workspaces/{workspace}/invitations" ADMIN => blocking api::invite;
-    GET "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => blocking api::api_tokens;
-    POST "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => blocking api::add_api_token;
-    DELETE "/api/v1/workspaces/{workspace}/api-tokens/{token}" MEMBER => blocking api::revoke_api_token;
-    GET "/api/v1/workspaces/{workspace}/settings" ADMIN => blocking api::settings;
-    PUT "/api/v1/workspaces/{workspace}/settings" ADMIN => blocking api::set_settings;
-    GET "/api/v1/workspaces/{workspace}/audit" ADMIN => blocking api::audit_log;
-    GET "/api/v1/workspaces/{workspace}/alerts/configured" ADMIN => blocking api::configured_alerts;
-    GET "/api/v1/workspaces/{workspace}/alerts" ADMIN => blocking api::alerts;
+/// Routes of a board's API that are not about one workspace.
+const API: &[Route] = api_routes! { "/api/v1":
+    GET "/openapi.json" Access::Public => blocking openapi::document: "This document" => 200 Map<String, Value>;
+    POST "/login" Access::OwnPages => task api::log_in: "Log in and receive a session cookie", body Credentials => 200 Me;
+    POST "/logout" Access::OwnPages => blocking api::log_out: "End the session" => 204;
+    POST "/join" Access::OwnPages => task api::join: "Use a set-up or invitation link", body Join => 201 Me;
+    POST "/reset" Access::OwnPages => task api::reset: "Use a link that resets a password", body Reset => 200 Me;
+    POST "/password" Access::Account => task api::change_password: "Change your password; needs a session", body NewPassword => 200 Me;
+    GET "/me" Access::Account => json api::me: "The account that calls, and its workspaces" => 200 Me;
+};
+
+/// Routes of a board's API about one workspace.
+const WORKSPACE_API: &[Route] = api_routes! { "/api/v1/workspaces/{workspace}":
+    PATCH "/hosts/{host}" ADMIN => json api::rename_host: "Rename a host", body Rename => 204;
+    DELETE "/hosts/{host}" ADMIN => json api::revoke_host: "Revoke a host" => 204;
+    POST "/hosts/{host}/approve" ADMIN => json api::approve_host: "Let a host report" => 204;
+    POST "/hosts/{host}/replace" ADMIN => json api::replace_host: "Continue another host with the agent of this one", body Replace => 204;
+    GET "/enrolment-refusals" ADMIN => json api::enrolment_refusals: "Hosts that could not enrol in the last day, newest first" => 200 List<AuditEntry>;
+    PUT "/hosts/{host}/groups" ADMIN => json api::set_host_groups: "Set the groups of members who may use a host", body SetGroups => 204;
+    PUT "/hosts/{host}/maintenance" ADMIN => json api::set_maintenance: "Start the maintenance of a host", body SetMaintenance => 204;
+    DELETE "/hosts/{host}/maintenance" ADMIN => json api::end_maintenance: "End the maintenance of a host" => 204;
+    GET "/enrolment-keys" ADMIN => json api::enrolment_keys: "Enrolment keys" => 200 List<EnrolmentKey>;
+    POST "/enrolment-keys" ADMIN => json api::add_enrolment_key: "Add an enrolment key", body AddKey => 201 WithSecret<EnrolmentKey>;
+    DELETE "/enrolment-keys/{key}" ADMIN => json api::revoke_enrolment_key: "Revoke an enrolment key" => 204;
+    GET "/members" ADMIN => json api::members: "Members, by name" query Search => 200 Paged<Member>;
+    PUT "/members/{account}" ADMIN => json api::set_role: "Change the role of a member", body RoleBody => 204;
+    PUT "/members/{account}/groups" ADMIN => json api::set_member_groups: "Set the groups of a member", body SetGroups => 204;
+    DELETE "/members/{account}" ADMIN => json api::remove_member: "Remove a member" => 204;
+    POST "/members/{account}/reset" ADMIN => json api::reset_member: "Add a link that resets the password of a member" => 201 Invitation;
+    GET "/members/{account}" VIEWER => json api::person: "A member with user names and GPUs; for the member and admins, whose views are logged" => 200 Person;
+    POST "/members/{account}/names" ADMIN => json api::link_name: "Link a user name on a host, or on all hosts, to a member", body HostUser => 204;
+    POST "/members/{account}/names/remove" ADMIN => json api::unlink_name: "End such a link", body HostUser => 204;
+    POST "/name-codes" VIEWER => json api::add_name_code: "Add a code with which the caller proves a user name on a host" => 201 NameCode;
+    POST "/invitations" ADMIN => json api::invite: "Add an invitation", body RoleBody => 201 Invitation;
+    GET "/api-tokens" MEMBER => json api::api_tokens: "API tokens; the name is that of the account" query Search => 200 Paged<ApiToken>;
+    POST "/api-tokens" MEMBER => json api::add_api_token: "Add an API token; needs a session", body AddToken => 201 WithSecret<ApiToken>;
+    DELETE "/api-tokens/{token}" MEMBER => json api::revoke_api_token: "Revoke an API token" => 204;
+    GET "/settings" ADMIN => json api::settings: "Settings of the workspace, and facts about the board" => 200 SettingsDocument;
+    PUT "/settings" ADMIN => json api::set_settings: "Replace the settings of the workspace", body ChangeSettings => 204;
+    GET "/audit" ADMIN => json api::audit_log: "Audit log, newest first" query Before => 200 List<AuditEntry>;
+    GET "/alerts/configured" ADMIN => json api::configured_alerts: "Configured alerts of the board, and why their messages cannot be sent" => 200 List<ConfiguredAlert>;
+    GET "/alerts" ADMIN => json api::alerts: "Messages of the board's alerts about hosts of the workspace, newest first" => 200 List<AlertEntry>;
 };
 
 /// Routes of a server without accounts: nothing can be changed through them.
-pub const LOCAL_ROUTES: &[Route] = routes! {
-    GET "/healthz" Access::Public => task operation::health;
-    GET "/readyz" Access::Public => blocking operation::ready;
-    GET "/assets/{file}" Access::Public => blocking pages::asset;
-
+const LOCAL: &[Route] = routes! {
     GET "/" Access::Account => blocking pages::overview;
     GET "/report" Access::Account => blocking pages::report;
     GET "/people" Access::Account => blocking pages::people;
     GET "/people/{name}" Access::Account => blocking pages::person;
     GET "/gpu_status" Access::Account => blocking local::gpu_status;
     GET "/cluster_status" Access::Account => blocking local::cluster_status;
-
-    GET "/w/{workspace}" VIEWER => blocking pages::availability;
-    GET "/w/{workspace}/events" VIEWER => task pages::events;
-    GET "/w/{workspace}/hosts/{host}" VIEWER => blocking pages::host;
-    GET "/w/{workspace}/hosts/{host}/gpus/{gpu}" VIEWER => blocking pages::gpu;
-    GET "/api/v1/workspaces/{workspace}/hosts" VIEWER => blocking api::hosts;
-    GET "/api/v1/workspaces/{workspace}/availability" VIEWER => blocking api::availability;
-    GET "/api/v1/workspaces/{workspace}/hosts/{host}" VIEWER => blocking api::host;
-    GET "/api/v1/workspaces/{workspace}/live" VIEWER => blocking api::live;
 };
+
+/// All routes of a board.
+pub fn board_routes() -> impl Iterator<Item = &'static Route> {
+    let all = [SHARED, SHARED_API, PAGES, AGENTS, API, WORKSPACE_API];
+    all.into_iter().flatten()
+}
 
 /// Builds the router.
 pub fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
-    let routes = match app.options.local {
-        Some(_) => LOCAL_ROUTES,
-        None => ROUTES,
+    let routes: Vec<&Route> = match app.options.local {
+        Some(_) => [SHARED, SHARED_API, LOCAL].into_iter().flatten().collect(),
+        None => board_routes().collect(),
     };
     for route in routes {
         let blocking = |handler: Handler, page| {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use axum::Json;
 use gua_render::alert::{AlertHistoryDocument, AlertRow, DeliveryRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -31,9 +30,9 @@ pub(crate) struct ConfiguredAlert {
 }
 
 /// The alerts in the configuration.
-pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert>>, Problem> {
+pub(crate) fn configured_alerts(call: &Call) -> Result<List<ConfiguredAlert>, Problem> {
     let Some(list) = &call.app.options.alert_list else {
-        return Ok(Json(List { items: Vec::new() }));
+        return Ok(List { items: Vec::new() });
     };
     let alerts = list().map_err(|_| {
         Problem::NoHistory("the board's configuration has an error; see its log".to_owned())
@@ -47,9 +46,9 @@ pub(crate) fn configured_alerts(call: &Call) -> Result<Json<List<ConfiguredAlert
         quiet: row.quiet,
         problem: row.problem,
     };
-    Ok(Json(List {
+    Ok(List {
         items: alerts.alerts.into_iter().map(entry).collect(),
-    }))
+    })
 }
 
 /// A message of an alert, and its delivery.
@@ -81,11 +80,11 @@ pub(crate) struct AlertEntry {
 }
 
 /// The latest messages about hosts of the workspace, the latest first. Its admins see all hosts.
-pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
+pub(crate) fn alerts(call: &Call) -> Result<List<AlertEntry>, Problem> {
     let hosts = call.hosts()?;
     let hosts: HashSet<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
     let Some(log) = &call.app.options.alert_log else {
-        return Ok(Json(List { items: Vec::new() }));
+        return Ok(List { items: Vec::new() });
     };
     let unreadable =
         |_| Problem::NoHistory("cannot read the alerts; see the board's log".to_owned());
@@ -113,7 +112,7 @@ pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
         })
     };
     let items = messages.into_iter().filter_map(entry).take(PAGE_ITEMS);
-    Ok(Json(List {
+    Ok(List {
         items: items.collect(),
-    }))
+    })
 }

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::HostId;
 use gua_board_store::registry::{Host, Maintenance};
 use gua_model::GpuUuid;
@@ -93,10 +91,10 @@ pub(crate) struct SetMaintenance {
     ends_in_hours: Option<u32>,
 }
 
-pub(crate) fn hosts(call: &Call) -> Result<Json<Paged<HostDocument>>, Problem> {
+pub(crate) fn hosts(call: &Call) -> Result<Paged<HostDocument>, Problem> {
     let search = call.query()?;
     let hosts = call.hosts()?;
-    Ok(Json(page_of_hosts(&call.app, &hosts, &search)))
+    Ok(page_of_hosts(&call.app, &hosts, &search))
 }
 
 /// Describes the hosts of one page.
@@ -163,8 +161,8 @@ fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
     }
 }
 
-pub(crate) fn host(call: &Call) -> Result<Json<HostDetail>, Problem> {
-    detail(&call.app, call.caller(), &call.host()).map(Json)
+pub(crate) fn host(call: &Call) -> Result<HostDetail, Problem> {
+    detail(&call.app, call.caller(), &call.host())
 }
 
 /// Describes a host as a caller may see it.
@@ -191,7 +189,7 @@ pub(crate) fn detail(app: &App, caller: &MemberCaller, id: &HostId) -> Result<Ho
     Ok(detail)
 }
 
-pub(crate) fn live(call: &Call) -> Result<Json<LiveDocument>, Problem> {
+pub(crate) fn live(call: &Call) -> Result<LiveDocument, Problem> {
     let since = call.query::<Since>()?.since.unwrap_or(0);
     let hosts = call.hosts()?;
     let now = call.app.now();
@@ -211,11 +209,11 @@ pub(crate) fn live(call: &Call) -> Result<Json<LiveDocument>, Problem> {
     };
     let mut hosts: Vec<_> = changed.into_iter().filter_map(document).collect();
     hosts.sort_by(|one, other| one.display_name.cmp(&other.display_name));
-    Ok(Json(LiveDocument { revision, hosts }))
+    Ok(LiveDocument { revision, hosts })
 }
 
-pub(crate) fn availability(call: &Call) -> Result<Json<Availability>, Problem> {
-    find_availability(call, &call.query()?).map(Json)
+pub(crate) fn availability(call: &Call) -> Result<Availability, Problem> {
+    find_availability(call, &call.query()?)
 }
 
 /// Finds GPUs that match a demand, without names that the caller may not see.
@@ -233,7 +231,7 @@ pub(crate) fn rename_host(call: &Call) -> Done {
     let (by, workspace) = (call.change(), call.workspace());
     let registry = &call.app.registry;
     registry.rename_host(&by, workspace, &call.host(), &name)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn set_host_groups(call: &Call) -> Done {
@@ -241,7 +239,7 @@ pub(crate) fn set_host_groups(call: &Call) -> Done {
     let (by, workspace) = (call.change(), call.workspace());
     let registry = &call.app.registry;
     registry.set_host_groups(&by, workspace, &call.host(), &groups)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn set_maintenance(call: &Call) -> Done {
@@ -268,7 +266,7 @@ fn put_maintenance(call: &Call, maintenance: Option<&Maintenance>) -> Done {
     let (by, workspace) = (call.change(), call.workspace());
     let registry = &call.app.registry;
     registry.set_maintenance(&by, workspace, &call.host(), maintenance)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn revoke_host(call: &Call) -> Done {
@@ -277,13 +275,13 @@ pub(crate) fn revoke_host(call: &Call) -> Done {
         .revoke_host(&call.change(), call.workspace(), &host)?;
     app.live.remove(&host);
     app.machines.remove(&host);
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn approve_host(call: &Call) -> Done {
     let registry = &call.app.registry;
     registry.approve_host(&call.change(), call.workspace(), &call.host())?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn replace_host(call: &Call) -> Done {
@@ -294,5 +292,5 @@ pub(crate) fn replace_host(call: &Call) -> Done {
     app.live.remove(&new);
     app.machines.remove(&new);
     app.machines.remove(&old);
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }

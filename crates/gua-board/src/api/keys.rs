@@ -1,7 +1,5 @@
 //! Enrolment keys, and hosts that could not enrol.
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::registry::{Action, AuditEntry, EnrolmentKey, KeyLimits, NewEnrolmentKey};
 use gua_board_store::{EnrolmentKeyId, Kind, Secret};
 use jiff::SignedDuration;
@@ -58,14 +56,12 @@ pub(crate) fn checked_limits(
     })
 }
 
-pub(crate) fn enrolment_keys(call: &Call) -> Result<Json<List<EnrolmentKey>>, Problem> {
+pub(crate) fn enrolment_keys(call: &Call) -> Result<List<EnrolmentKey>, Problem> {
     let items = call.app.registry.enrolment_keys(call.workspace())?;
-    Ok(Json(List { items }))
+    Ok(List { items })
 }
 
-pub(crate) fn add_enrolment_key(
-    call: &Call,
-) -> Result<(StatusCode, Json<WithSecret<EnrolmentKey>>), Problem> {
+pub(crate) fn add_enrolment_key(call: &Call) -> Result<WithSecret<EnrolmentKey>, Problem> {
     let wanted: AddKey = call.input()?;
     let name = wanted.name.as_deref().map(checked_name).transpose()?;
     let limits = checked_limits(
@@ -94,20 +90,20 @@ pub(crate) fn add_enrolment_key(
         expires: by.at.checked_add(lifetime).ok(),
     };
     let object = call.app.registry.add_enrolment_key(&by, &key)?;
-    Ok(WithSecret::created(object, &secret))
+    Ok(WithSecret::new(object, &secret))
 }
 
 pub(crate) fn revoke_enrolment_key(call: &Call) -> Done {
     let key = EnrolmentKeyId(call.path("key").to_owned());
     let registry = &call.app.registry;
     registry.revoke_enrolment_key(&call.change(), call.workspace(), &key)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
-pub(crate) fn enrolment_refusals(call: &Call) -> Result<Json<List<AuditEntry>>, Problem> {
+pub(crate) fn enrolment_refusals(call: &Call) -> Result<List<AuditEntry>, Problem> {
     let now = call.app.now();
     let since = now.saturating_sub(REFUSALS_TIME).unwrap_or(now);
     let (registry, action) = (&call.app.registry, Action::EnrolmentRefused);
     let items = registry.events(call.workspace(), action, since, MAX_REFUSALS)?;
-    Ok(Json(List { items }))
+    Ok(List { items })
 }

@@ -1,7 +1,5 @@
 //! Members, invitations and the audit log.
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::registry::{
     AuditEntry, AuditView, FIRST_WORKSPACE, LinkPurpose, Member, NewLink, Role,
 };
@@ -39,8 +37,8 @@ pub(crate) struct Before {
     pub(crate) before: Option<i64>,
 }
 
-pub(crate) fn members(call: &Call) -> Result<Json<Paged<Member>>, Problem> {
-    page_of_members(call, &call.query()?).map(Json)
+pub(crate) fn members(call: &Call) -> Result<Paged<Member>, Problem> {
+    page_of_members(call, &call.query()?)
 }
 
 /// Returns one page of the members.
@@ -67,7 +65,7 @@ pub(crate) fn set_member_groups(call: &Call) -> Done {
     let (by, workspace) = (call.change(), call.workspace());
     let registry = &call.app.registry;
     registry.set_member_groups(&by, workspace, &call.account(), &groups)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn remove_member(call: &Call) -> Done {
@@ -82,7 +80,7 @@ fn change_role(call: &Call, role: Option<Role>) -> Done {
     let (by, workspace) = (call.change(), call.workspace());
     let registry = &call.app.registry;
     registry.set_role(&by, workspace, &member.account, role)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 /// Only owners make, change or remove admins and owners.
@@ -95,14 +93,14 @@ fn check_grant(own: Role, role: Option<Role>) -> Result<(), Problem> {
     }
 }
 
-pub(crate) fn invite(call: &Call) -> Result<(StatusCode, Json<Invitation>), Problem> {
+pub(crate) fn invite(call: &Call) -> Result<Invitation, Problem> {
     let RoleBody { role } = call.input()?;
     check_grant(call.caller().role, Some(role))?;
     let workspace = call.workspace().clone();
     let purpose = LinkPurpose::Join { workspace, role };
     let secret = add_link(call, purpose, INVITATION_TIME)?;
     let url = join_url(&call.app.options.public_url, &secret);
-    Ok((StatusCode::CREATED, Json(Invitation { url })))
+    Ok(Invitation { url })
 }
 
 fn add_link(
@@ -123,7 +121,7 @@ fn add_link(
 
 /// Creates a password reset link for a member. The caller must be entitled to it in every workspace of the
 /// account, because a person who sets a password can log in as the member everywhere.
-pub(crate) fn reset_member(call: &Call) -> Result<(StatusCode, Json<Invitation>), Problem> {
+pub(crate) fn reset_member(call: &Call) -> Result<Invitation, Problem> {
     let (registry, caller) = (&call.app.registry, &call.caller().account);
     let member = member(call)?;
     let found = registry.account(&member.name)?;
@@ -145,12 +143,12 @@ pub(crate) fn reset_member(call: &Call) -> Result<(StatusCode, Json<Invitation>)
     let account = member.account;
     let secret = add_link(call, LinkPurpose::Reset { account }, RESET_TIME)?;
     let url = format!("{}/reset#{}", call.app.options.public_url, secret.reveal());
-    Ok((StatusCode::CREATED, Json(Invitation { url })))
+    Ok(Invitation { url })
 }
 
-pub(crate) fn audit_log(call: &Call) -> Result<Json<List<AuditEntry>>, Problem> {
+pub(crate) fn audit_log(call: &Call) -> Result<List<AuditEntry>, Problem> {
     let items = find_entries(call, call.query::<Before>()?.before)?;
-    Ok(Json(List { items }))
+    Ok(List { items })
 }
 
 /// Returns the entries of the audit log that the caller may read, older than `before`.

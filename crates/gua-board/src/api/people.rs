@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::registry::{
     Action, Host, HostUser, MAX_USER_NAME_LENGTH, Member, Role, UserName,
 };
@@ -47,8 +45,8 @@ pub(crate) struct NameCode {
     pub(crate) expires: Timestamp,
 }
 
-pub(crate) fn person(call: &Call) -> Result<Json<Person>, Problem> {
-    find_person(call, &call.account()).map(Json)
+pub(crate) fn person(call: &Call) -> Result<Person, Problem> {
+    find_person(call, &call.account())
 }
 
 /// Describes a member as the caller may see them. A view of another member is logged.
@@ -150,7 +148,7 @@ pub(crate) fn link_name(call: &Call) -> Done {
     }
     let (registry, account) = (&call.app.registry, call.account());
     registry.set_user_name(&call.change(), call.workspace(), &user, Some(&account))?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 pub(crate) fn unlink_name(call: &Call) -> Done {
@@ -162,16 +160,16 @@ pub(crate) fn unlink_name(call: &Call) -> Done {
         return Err(Problem::NotFound("user name"));
     }
     registry.set_user_name(&call.change(), call.workspace(), &user, None)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }
 
 /// Adds a code for the caller. The previous one ends.
-pub(crate) fn add_name_code(call: &Call) -> Result<(StatusCode, Json<NameCode>), Problem> {
+pub(crate) fn add_name_code(call: &Call) -> Result<NameCode, Problem> {
     let secret = Secret::generate(Kind::NameCode);
     let now = call.app.now();
     let expires = now.saturating_add(CODE_TIME).unwrap_or(now);
     let (registry, account) = (&call.app.registry, &call.caller().account.id);
     registry.add_name_code(&secret.hash(), call.workspace(), account, expires)?;
     let code = secret.reveal().to_owned();
-    Ok((StatusCode::CREATED, Json(NameCode { code, expires })))
+    Ok(NameCode { code, expires })
 }

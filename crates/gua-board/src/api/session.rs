@@ -259,12 +259,12 @@ pub(crate) fn log_out(call: &Call) -> Answer {
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
-pub(crate) fn me(call: &Call) -> Result<Json<Me>, Problem> {
+pub(crate) fn me(call: &Call) -> Result<Me, Problem> {
     let account = call.extension::<AccountCaller>();
     let mut memberships = call.app.registry.memberships(&account.id)?;
     memberships.retain(|one| account.via.reaches(&one.workspace.id));
-    Ok(Json(Me {
+    Ok(Me {
         name: account.name.clone(),
         memberships,
-    }))
+    })
 }

@@ -1,7 +1,5 @@
 //! Settings of a workspace, and the facts about the board that only its command line changes.
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::registry::{Role, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,14 +70,14 @@ pub(crate) struct ChangeSettings {
     session_days: Option<u32>,
 }
 
-pub(crate) fn settings(call: &Call) -> Result<Json<SettingsDocument>, Problem> {
+pub(crate) fn settings(call: &Call) -> Result<SettingsDocument, Problem> {
     let settings = call.caller().workspace.settings.clone();
-    Ok(Json(SettingsDocument {
+    Ok(SettingsDocument {
         title: settings.title,
         names_from: settings.names_from,
         session_days: settings.session_days,
         board: facts(&call.app),
-    }))
+    })
 }
 
 fn facts(app: &App) -> BoardFacts {
@@ -122,5 +120,5 @@ pub(crate) fn set_settings(call: &Call) -> Done {
     }
     let registry = &call.app.registry;
     registry.set_settings(&call.change(), call.workspace(), &settings)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }

@@ -1,7 +1,5 @@
 //! API tokens. A member manages its own tokens; admins see and revoke those of all members.
 
-use axum::Json;
-use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
 use gua_board_store::{ApiTokenId, Secret};
 use jiff::SignedDuration;
@@ -25,8 +23,8 @@ pub(crate) struct AddToken {
     expires_in_days: Option<u32>,
 }
 
-pub(crate) fn api_tokens(call: &Call) -> Result<Json<Paged<ApiToken>>, Problem> {
-    page_of_tokens(call, &call.query()?).map(Json)
+pub(crate) fn api_tokens(call: &Call) -> Result<Paged<ApiToken>, Problem> {
+    page_of_tokens(call, &call.query()?)
 }
 
 /// Returns one page of the tokens that the caller sees.
@@ -42,9 +40,7 @@ fn visible_tokens(call: &Call) -> Result<Vec<ApiToken>, Problem> {
     Ok(tokens)
 }
 
-pub(crate) fn add_api_token(
-    call: &Call,
-) -> Result<(StatusCode, Json<WithSecret<ApiToken>>), Problem> {
+pub(crate) fn add_api_token(call: &Call) -> Result<WithSecret<ApiToken>, Problem> {
     let wanted: AddToken = call.input()?;
     let caller = call.caller();
     // A leaked token must not make tokens that outlive its revocation.
@@ -73,7 +69,7 @@ pub(crate) fn add_api_token(
         expires: lifetime.and_then(|lifetime| by.at.checked_add(lifetime).ok()),
     };
     let object = call.app.registry.add_api_token(&by, &token)?;
-    Ok(WithSecret::created(object, &secret))
+    Ok(WithSecret::new(object, &secret))
 }
 
 pub(crate) fn revoke_api_token(call: &Call) -> Done {
@@ -83,5 +79,5 @@ pub(crate) fn revoke_api_token(call: &Call) -> Done {
     }
     let registry = &call.app.registry;
     registry.revoke_api_token(&call.change(), call.workspace(), &token)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(())
 }

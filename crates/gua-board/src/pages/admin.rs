@@ -1,6 +1,5 @@
 //! Members, API tokens and the audit log; the parts that all administration pages share.
 
-use axum::Json;
 use axum::response::Response;
 use gua_board_store::registry::{ApiToken, Role, Scope};
 use gua_model::text::sanitize;
@@ -117,12 +116,12 @@ pub(crate) fn members(call: &Call) -> Answer {
 }
 
 pub(crate) fn invite(call: &Call) -> Answer {
-    let (_, Json(added)) = api::invite(call)?;
+    let added = api::invite(call)?;
     members_page(call, &ListQuery::default(), Some(&added.url))
 }
 
 pub(crate) fn reset_member(call: &Call) -> Answer {
-    let (_, Json(added)) = api::reset_member(call)?;
+    let added = api::reset_member(call)?;
     members_page(call, &ListQuery::default(), Some(&added.url))
 }
 
@@ -203,7 +202,7 @@ pub(crate) fn tokens(call: &Call) -> Answer {
 }
 
 pub(crate) fn add_token(call: &Call) -> Answer {
-    let (_, Json(added)) = api::add_api_token(call)?;
+    let added = api::add_api_token(call)?;
     let (lead, shown) = match added.object.scope {
         Scope::Screen => {
             let url = format!("{}/screen/{}", call.app.options.public_url, added.secret);

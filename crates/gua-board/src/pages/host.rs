@@ -1,6 +1,5 @@
 //! One host, and one GPU with the evidence for its state.
 
-use axum::Json;
 use gua_model::Bytes;
 use gua_model::text::{gigabytes, sanitize};
 use gua_wire::live::{LiveGpu, LiveProcess};
@@ -21,7 +20,7 @@ use crate::error::Problem;
 
 pub(crate) fn host(call: &Call) -> Answer {
     let (view, caller) = (call.view(), call.caller());
-    let Json(detail) = api::host(call)?;
+    let detail = api::host(call)?;
     let name = sanitize(&detail.host.host.display_name);
     let main = content(&view, caller, &detail, call.app.now());
     Ok(view.page(Frame::live(&name, caller, Tab::Availability), &main))
@@ -142,7 +141,7 @@ fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
 
 pub(crate) fn gpu(call: &Call) -> Answer {
     let (view, caller) = (call.view(), call.caller());
-    let Json(detail) = api::host(call)?;
+    let detail = api::host(call)?;
     let uuid = call.path("gpu");
     let mut rows = detail.gpus.iter();
     let row = rows.find(|row| row.gpu.uuid.as_str() == uuid);

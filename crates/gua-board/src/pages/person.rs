@@ -1,6 +1,5 @@
 //! The page of a member: user names on hosts, GPUs held now, and the password form of the member's own page.
 
-use axum::Json;
 use gua_board_store::AccountId;
 use gua_board_store::registry::{Role, UserName};
 use gua_model::text::sanitize;
@@ -30,7 +29,7 @@ pub(crate) fn member(call: &Call) -> Answer {
 
 /// Shows the page again, with the line to run on a host.
 pub(crate) fn add_name_code(call: &Call) -> Answer {
-    let (_, Json(code)) = api::add_name_code(call)?;
+    let code = api::add_name_code(call)?;
     let line = format!("gua board link {}", code.code);
     person_page(call, &call.caller().account.id, Some(&line))
 }

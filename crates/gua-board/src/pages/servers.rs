@@ -1,6 +1,5 @@
 //! The Servers page: enrolled hosts, hosts that await approval or were refused, and enrolment keys.
 
-use axum::Json;
 use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
@@ -20,7 +19,7 @@ pub(crate) fn servers(call: &Call) -> Answer {
 
 /// Shows the page again, with the one line to run on the host.
 pub(crate) fn add_key(call: &Call) -> Answer {
-    let (_, Json(added)) = api::add_enrolment_key(call)?;
+    let added = api::add_enrolment_key(call)?;
     let line = enrol_line(&call.app, &added.secret);
     servers_page(call, &ListQuery::default(), Some(&line))
 }
@@ -42,12 +41,12 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     let hosts = call.hosts()?;
     let found = api::page_of_hosts(&call.app, &hosts, &query.search());
     let shown = &found.items;
-    let refusals = api::enrolment_refusals(call)?.0.items;
+    let refusals = api::enrolment_refusals(call)?.items;
     // The page is needed most when something is broken, so it does without them.
     let alerts = api::alerts(call);
-    let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.0.items);
+    let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.items);
     let configured = api::configured_alerts(call);
-    let mut keys = api::enrolment_keys(call)?.0.items;
+    let mut keys = api::enrolment_keys(call)?.items;
     keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
     let page = Page::new(call, Tab::Servers, text::SERVERS);
     let view = &page.view;
@@ -64,10 +63,10 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             (query.links(view, &found))
         }
         @match &configured {
-            Ok(configured) if configured.0.items.is_empty() => {}
+            Ok(configured) if configured.items.is_empty() => {}
             Ok(configured) => section {
                 h2 { (view.t(text::CONFIGURED_ALERTS)) }
-                (configured_table(view, &configured.0.items))
+                (configured_table(view, &configured.items))
             }
             Err(_) => section {
                 h2 { (view.t(text::CONFIGURED_ALERTS)) }

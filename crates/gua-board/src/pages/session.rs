@@ -1,6 +1,5 @@
 //! Log-in, log-out, joining by link, and the way to the first workspace.
 
-use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Response;
 use gua_board_store::SecretHash;
@@ -16,7 +15,7 @@ use crate::error::Problem;
 /// Redirects to the workspace of the account, or lists its workspaces.
 pub(crate) fn home(call: &Call) -> Answer {
     let view = call.view();
-    let Json(me) = api::me(call)?;
+    let me = api::me(call)?;
     if let [only] = me.memberships.as_slice() {
         let path = format!("/w/{}", encode(&only.workspace.name));
         return Ok(see_other(&path, ()));

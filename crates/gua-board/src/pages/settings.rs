@@ -1,6 +1,5 @@
 //! The Settings page: the settings that admins can change while the board runs, and the options of its command line.
 
-use axum::Json;
 use gua_board_store::registry::{Role, Settings};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
@@ -12,7 +11,7 @@ use crate::api::{self, BoardFacts, SettingsDocument};
 use crate::call::{Answer, Call};
 
 pub(crate) fn settings(call: &Call) -> Answer {
-    let Json(found) = api::settings(call)?;
+    let found = api::settings(call)?;
     let page = Page::new(call, Tab::Settings, text::SETTINGS);
     let view = &page.view;
     let main = html! {

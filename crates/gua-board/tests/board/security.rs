@@ -3,7 +3,7 @@
 
 use axum::http::HeaderValue;
 use gua_board::access::Access;
-use gua_board::routes::ROUTES;
+use gua_board::routes::board_routes;
 use gua_board_store::registry::{AuditView, Role, Scope};
 use serde_json::{Value, json};
 
@@ -79,9 +79,7 @@ async fn a_body_that_is_too_large_is_refused_by_every_route() {
     // Larger than every limit but that of an archive, which is compressed history.
     let large = vec![b' '; (4 << 20) + 1];
     let is_change = |path: &str, method: &str| method != "GET" && !path.ends_with("/logout");
-    let changes = ROUTES
-        .iter()
-        .filter(|route| is_change(route.path, route.method));
+    let changes = board_routes().filter(|route| is_change(route.path, route.method));
     for route in changes {
         let path = route
             .path
