@@ -1,6 +1,7 @@
 //! Identifies the caller and checks whether the route allows the request. Runs before every handler, with the access
 //! that the route's row names.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
@@ -9,8 +10,8 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use gua_board_store::registry::{
-    Account, Actor, ApiToken, Change, FIRST_WORKSPACE, Host, Identity, Join, Membership, Role,
-    Scope, Workspace,
+    Account, Actor, ApiToken, FIRST_WORKSPACE, Host, Identity, Join, Membership, Role, Scope,
+    Workspace,
 };
 use gua_board_store::{AccountId, SecretHash, WorkspaceId};
 
@@ -111,19 +112,9 @@ pub struct MemberCaller {
     pub role: Role,
     /// Groups for [`Host::is_for`]; `None` if the caller sees all hosts.
     pub groups: Option<Vec<String>>,
-    pub address: ClientAddressOf,
 }
 
-/// Address of the client, for the audit log.
-pub type ClientAddressOf = Option<std::net::IpAddr>;
-
 impl MemberCaller {
-    /// Describes a change by this caller.
-    #[must_use]
-    pub fn change(&self, app: &App) -> Change {
-        app.change(Actor::account(&self.account.name), self.address)
-    }
-
     /// Whether the caller may see the names of people and processes on GPUs. A wall screen may not.
     #[must_use]
     pub fn sees_names(&self) -> bool {
@@ -175,7 +166,7 @@ fn admit(
     path: &RawPathParams,
 ) -> Result<(), Problem> {
     if access == Access::Screen {
-        let screen = screen(app, parts, path)?;
+        let screen = screen(app, path)?;
         parts.extensions.insert(screen);
         return Ok(());
     }
@@ -191,7 +182,6 @@ fn admit(
                 groups: member.host_groups().map(<[String]>::to_vec),
                 workspace: member.workspace,
                 role: member.role,
-                address: client_address(parts),
             };
             parts.extensions.insert(member);
         }
@@ -301,7 +291,7 @@ fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
     (is_trusted && !user.is_empty()).then_some(user)
 }
 
-fn client_address(parts: &Parts) -> ClientAddressOf {
+fn client_address(parts: &Parts) -> Option<IpAddr> {
     let address = parts.extensions.get::<ClientAddress>();
     address.and_then(|address| address.0)
 }
@@ -310,7 +300,7 @@ fn client_address(parts: &Parts) -> ClientAddressOf {
 /// invitation, or with the role of `--new-accounts`.
 pub(crate) fn admit_person(
     app: &App,
-    address: ClientAddressOf,
+    address: Option<IpAddr>,
     identity: &Identity,
     name: &str,
     link: Option<SecretHash>,
@@ -373,7 +363,7 @@ fn path_part<'a>(path: &'a RawPathParams, wanted: &'static str) -> Result<&'a st
 
 /// Authenticates a wall screen by the token in its path. It has the rights of a viewer, and shows the hosts that the person who
 /// made it sees.
-fn screen(app: &App, parts: &Parts, path: &RawPathParams) -> Result<MemberCaller, Problem> {
+fn screen(app: &App, path: &RawPathParams) -> Result<MemberCaller, Problem> {
     const NONE: Problem = Problem::NotFound("screen; its link may have expired");
     let token = SecretHash::of(path_part(path, "screen")?);
     let found = app.registry.api_token(&token, app.now())?;
@@ -387,7 +377,6 @@ fn screen(app: &App, parts: &Parts, path: &RawPathParams) -> Result<MemberCaller
         groups: member.host_groups().map(<[String]>::to_vec),
         workspace: member.workspace,
         role: Role::Viewer,
-        address: client_address(parts),
     })
 }
 

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request, State};
+use axum::extract::{FromRequestParts as _, Query, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use gua_board_store::registry::{Change, Host};
+use gua_board_store::registry::{Actor, Change, Host};
 use gua_board_store::{AccountId, HostId, WorkspaceId};
 use serde::de::DeserializeOwned;
 
@@ -27,8 +27,15 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 pub(crate) type Answer = Result<Response, Problem>;
 
-/// Answers a call. Blocks.
-pub(crate) type Handler = fn(&Call) -> Answer;
+/// Function that answers calls on a thread for blocking work.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    pub(crate) answer: fn(&Call) -> Answer,
+    /// Page to which the browser is redirected after a form has changed something.
+    pub(crate) page: Option<&'static str>,
+    /// Whether it hashes a password. Only a few may do so at once.
+    pub(crate) hashes_password: bool,
+}
 
 /// A request whose caller has been admitted.
 pub(crate) struct Call {
@@ -38,36 +45,20 @@ pub(crate) struct Call {
     body: Bytes,
 }
 
-impl FromRequest<Arc<App>> for Call {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        let path = RawPathParams::from_request_parts(&mut parts, &()).await;
-        let path = path.map_err(|_| Problem::NotFound("path"))?;
-        let body = match parts.method.is_safe() {
-            true => Bytes::new(),
-            false => read_body(body, MAX_BYTES).await?,
-        };
-        Ok(Self {
-            app: Arc::clone(app),
-            parts,
-            path,
-            body,
-        })
-    }
-}
-
-/// Runs the handler of a route on a thread for blocking work. After a form has changed something, the browser is redirected
-/// to its page, so that a reload does not repeat the change.
+/// Runs the handler of a route. After a form has changed something, the browser is redirected to its page, so that a reload
+/// does not repeat the change.
 pub(crate) async fn answer(
-    State((app, handler, page)): State<(Arc<App>, Handler, Option<&'static str>)>,
+    State((app, handler)): State<(Arc<App>, Handler)>,
     request: Request,
 ) -> Answer {
-    let call = Call::from_request(request, &app).await?;
+    let call = Call::read(Arc::clone(&app), request).await?;
+    let _permit = match handler.hashes_password {
+        true => Some(app.hashes.acquire().await.map_err(|_| Problem::Stopping)?),
+        false => None,
+    };
     let answered = tokio::task::spawn_blocking(move || {
-        let answer = handler(&call)?;
-        Ok(match page {
+        let answer = (handler.answer)(&call)?;
+        Ok(match handler.page {
             Some(page) => see_other(&call.filled(page), answer),
             None => answer,
         })
@@ -77,6 +68,22 @@ pub(crate) async fn answer(
 }
 
 impl Call {
+    async fn read(app: Arc<App>, request: Request) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+        let path = path.map_err(|_| Problem::NotFound("path"))?;
+        let body = match parts.method.is_safe() {
+            true => Bytes::new(),
+            false => read_body(body, MAX_BYTES).await?,
+        };
+        Ok(Self {
+            app,
+            parts,
+            path,
+            body,
+        })
+    }
+
     /// Returns a value that the server or the access check of the route has attached to the request.
     pub(crate) fn extension<T: Send + Sync + 'static>(&self) -> &T {
         let found = self.parts.extensions.get();
@@ -95,7 +102,12 @@ impl Call {
 
     /// Describes a change by the member that calls.
     pub(crate) fn change(&self) -> Change {
-        self.caller().change(&self.app)
+        self.change_by(Actor::account(&self.caller().account.name))
+    }
+
+    /// Describes a change from the address of the client.
+    pub(crate) fn change_by(&self, actor: Actor) -> Change {
+        self.app.change(actor, self.address())
     }
 
     /// Returns the enrolled hosts that the member that calls sees, by display name.

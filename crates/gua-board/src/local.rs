@@ -170,7 +170,6 @@ impl Local {
                 workspace,
                 role: Role::Member,
                 groups: None,
-                address: None,
             },
             gate,
         })

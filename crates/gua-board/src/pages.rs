@@ -27,10 +27,8 @@ pub(crate) use event::events;
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, encode, problem, see_other};
 pub(crate) use local::{overview, people, person, report};
-pub(crate) use person::{add_name_code, change_password, me, member};
+pub(crate) use person::{add_name_code, me, member};
 pub(crate) use servers::{add_key, servers};
-pub(crate) use session::{
-    enter_demo, home, join, join_form, log_in, log_in_form, reset, reset_form,
-};
+pub(crate) use session::{enter_demo, home, join_form, log_in, log_in_form, reset_form};
 pub(crate) use settings::settings;
 pub(crate) use sign_on::{begin_sign_on, finish_sign_on, join_by_sign_on};

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, Router};
 use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, HostUser, Member, Role};
 use gua_wire::live::LiveDocument;
 use schemars::SchemaGenerator;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::access::{Access, enforce};
@@ -44,8 +45,6 @@ pub struct Route {
 enum Kind {
     /// A function that runs on a thread for blocking work.
     Blocking(Handler),
-    /// A blocking function that changes something for a form, and the page to which the browser is then redirected.
-    Form(Handler, &'static str),
     /// An async function, which runs as a task of the runtime.
     Task(fn(MethodFilter) -> MethodRouter<Arc<App>>),
 }
@@ -67,11 +66,14 @@ macro_rules! routes {
             handler: routes!(@$kind $handler $(, $page)?),
         }),*]
     };
-    (@blocking $handler:path) => {
-        Kind::Blocking(|call| Ok($handler(call)?.into_response()))
-    };
+    (@blocking $handler:path) => { routes!(@answer |call| Ok($handler(call)?.into_response()), None, false) };
     (@form $handler:path, $page:literal) => {
-        Kind::Form(|call| Ok($handler(call)?.into_response()), $page)
+        routes!(@answer |call| Ok($handler(call)?.into_response()), Some($page), false)
+    };
+    (@password $handler:path) => { routes!(@answer $handler, None, true) };
+    (@password $handler:path, $page:literal) => { routes!(@answer $handler, Some($page), true) };
+    (@answer $answer:expr, $page:expr, $hashes_password:literal) => {
+        Kind::Blocking(Handler { answer: $answer, page: $page, hashes_password: $hashes_password })
     };
     (@task $handler:path) => { Kind::Task(|filter| on(filter, $handler)) };
 }
@@ -98,20 +100,22 @@ macro_rules! api_routes {
     (@type) => { None };
     (@type $type:ty) => { Some(|schemas: &mut SchemaGenerator| schemas.subschema_for::<$type>()) };
     (@blocking $handler:path => $($answer:tt)*) => { routes!(@blocking $handler) };
-    (@task $handler:path => $($answer:tt)*) => { routes!(@task $handler) };
+    (@password $handler:path => $($answer:tt)*) => { routes!(@password $handler) };
     (@json $handler:path => $status:literal) => {
-        Kind::Blocking(|call| {
-            let () = $handler(call)?;
-            Ok(StatusCode::NO_CONTENT.into_response())
-        })
+        routes!(@answer |call| Ok(no_content($handler(call)?)), None, false)
     };
     (@json $handler:path => $status:literal $answer:ty) => {
-        Kind::Blocking(|call| {
-            let answer: $answer = $handler(call)?;
-            let status = StatusCode::from_u16($status).expect("the status of a row exists");
-            Ok((status, Json(answer)).into_response())
-        })
+        routes!(@answer |call| Ok(document::<$answer>($status, &$handler(call)?)), None, false)
     };
+}
+
+fn no_content((): ()) -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn document<T: Serialize>(status: u16, answer: &T) -> Response {
+    let status = StatusCode::from_u16(status).expect("the status of a row exists");
+    (status, Json(answer)).into_response()
 }
 
 const VIEWER: Access = Access::Role(Role::Viewer);
@@ -142,16 +146,16 @@ const PAGES: &[Route] = routes! {
     GET "/metrics" Access::Operator => blocking operation::metrics;
     GET "/" Access::Account => blocking pages::home;
     GET "/login" Access::Public => blocking pages::log_in_form;
-    POST "/login" Access::OwnPages => task pages::log_in;
+    POST "/login" Access::OwnPages => password pages::log_in;
     POST "/logout" Access::OwnPages => form api::log_out, "/login";
     GET "/join" Access::Public => blocking pages::join_form;
-    POST "/join" Access::OwnPages => task pages::join;
+    POST "/join" Access::OwnPages => password api::join, "/";
     GET "/reset" Access::Public => blocking pages::reset_form;
-    POST "/reset" Access::OwnPages => task pages::reset;
+    POST "/reset" Access::OwnPages => password api::reset, "/";
     GET "/oidc/login" Access::Public => blocking pages::begin_sign_on;
     POST "/oidc/join" Access::OwnPages => blocking pages::join_by_sign_on;
     GET "/oidc/callback" Access::Public => blocking pages::finish_sign_on;
-    POST "/password" Access::Account => task pages::change_password;
+    POST "/password" Access::Account => password api::change_password, "/";
     GET "/demo/{link}" Access::Public => blocking pages::enter_demo;
     GET "/screen/{screen}" Access::Screen => blocking pages::screen;
     GET "/screen/{screen}/events" Access::Screen => task pages::events;
@@ -200,11 +204,11 @@ const AGENTS: &[Route] = routes! {
 /// Routes of a board's API that are not about one workspace.
 const API: &[Route] = api_routes! { "/api/v1":
     GET "/openapi.json" Access::Public => blocking openapi::document: "This document" => 200 Map<String, Value>;
-    POST "/login" Access::OwnPages => task api::log_in: "Log in and receive a session cookie", body Credentials => 200 Me;
+    POST "/login" Access::OwnPages => password api::log_in: "Log in and receive a session cookie", body Credentials => 200 Me;
     POST "/logout" Access::OwnPages => blocking api::log_out: "End the session" => 204;
-    POST "/join" Access::OwnPages => task api::join: "Use a set-up or invitation link", body Join => 201 Me;
-    POST "/reset" Access::OwnPages => task api::reset: "Use a link that resets a password", body Reset => 200 Me;
-    POST "/password" Access::Account => task api::change_password: "Change your password; needs a session", body NewPassword => 200 Me;
+    POST "/join" Access::OwnPages => password api::join: "Use a set-up or invitation link", body Join => 201 Me;
+    POST "/reset" Access::OwnPages => password api::reset: "Use a link that resets a password", body Reset => 200 Me;
+    POST "/password" Access::Account => password api::change_password: "Change your password; needs a session", body NewPassword => 200 Me;
     GET "/me" Access::Account => json api::me: "The account that calls, and its workspaces" => 200 Me;
 };
 
@@ -265,12 +269,10 @@ pub fn router(app: &Arc<App>) -> Router {
         None => board_routes().collect(),
     };
     for route in routes {
-        let blocking = |handler: Handler, page| {
-            on(route.filter, answer).with_state((Arc::clone(app), handler, page))
-        };
         let handler = match route.handler {
-            Kind::Blocking(handler) => blocking(handler, None),
-            Kind::Form(handler, page) => blocking(handler, Some(page)),
+            Kind::Blocking(handler) => {
+                on(route.filter, answer).with_state((Arc::clone(app), handler))
+            }
             Kind::Task(handler) => handler(route.filter),
         };
         let state = (Arc::clone(app), route.access);

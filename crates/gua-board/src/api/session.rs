@@ -1,8 +1,5 @@
 //! Log-in, log-out and joining by link.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
@@ -67,86 +64,53 @@ fn limit_attempts(app: &App, name: &str) -> Result<(), Problem> {
     taken.map_err(|_| Problem::TooManyRequests { retry_after: 10 })
 }
 
-pub(crate) async fn log_in(call: Call) -> Answer {
+pub(crate) fn log_in(call: &Call) -> Answer {
     let Credentials { name, password } = call.input()?;
-    let name = name.trim().to_owned();
-    limit_log_ins(&call)?;
-    limit_attempts(&call.app, &name)?;
-    let wanted = name.clone();
-    let account = call.app.blocking(move |app| app.registry.account(&wanted));
-    let account = account.await?;
-    let known = account.as_ref();
-    let hash = known.and_then(|account| account.password.clone());
-    let is_right = verify(&call.app, hash, password).await?;
-    finish(call, StatusCode::OK, move |call| {
-        if let Some(account) = account.filter(|_| is_right) {
-            return Ok(account);
-        }
-        // The name is not authenticated, so it must not appear as the author.
-        let by = call.app.change(Actor::unknown(), call.address());
-        let typed: String = name.chars().take(MAX_NAME_LENGTH).collect();
-        let registry = &call.app.registry;
-        registry.log(&by, None, Action::LogInFailed, &typed)?;
-        Err(Problem::Unauthenticated(
-            "the name or the password is wrong",
-        ))
-    })
-    .await
-}
-
-/// Starts a session for the account that `find` returns. Both steps block, so they run on a thread for blocking work.
-async fn finish(
-    call: Call,
-    status: StatusCode,
-    find: impl FnOnce(&Call) -> Result<Account, Problem> + Send + 'static,
-) -> Answer {
-    let app = Arc::clone(&call.app);
-    let finished = app.blocking(move |app| {
-        let account = find(&call)?;
-        start_session(app, call.address(), account, status)
-    });
-    finished.await
+    let name = name.trim();
+    limit_log_ins(call)?;
+    limit_attempts(&call.app, name)?;
+    let registry = &call.app.registry;
+    let account = registry.account(name)?;
+    let is_right = verify(account.as_ref(), &password);
+    if let Some(account) = account.filter(|_| is_right) {
+        return start_session(call, account, StatusCode::OK);
+    }
+    // The name is not authenticated, so it must not appear as the author.
+    let by = call.change_by(Actor::unknown());
+    let typed: String = name.chars().take(MAX_NAME_LENGTH).collect();
+    registry.log(&by, None, Action::LogInFailed, &typed)?;
+    Err(Problem::Unauthenticated(
+        "the name or the password is wrong",
+    ))
 }
 
 /// Verifies a password, in about the same time whether the account exists or not.
-async fn verify(
-    app: &Arc<App>,
-    hash: Option<PasswordHash>,
-    password: String,
-) -> Result<bool, Problem> {
-    let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
-    app.blocking(move |_| {
-        Ok::<_, Problem>(match hash {
-            Some(hash) => hash.matches(&password),
-            None => {
-                let _ = PasswordHash::of(&format!("{password:.<10}"));
-                false
-            }
-        })
-    })
-    .await
+fn verify(account: Option<&Account>, password: &str) -> bool {
+    let Some(hash) = account.and_then(|account| account.password.as_ref()) else {
+        let _ = PasswordHash::of(&format!("{password:.<10}"));
+        return false;
+    };
+    hash.matches(password)
 }
 
 /// Uses a set-up or invitation link.
-pub(crate) async fn join(call: Call) -> Answer {
+pub(crate) fn join(call: &Call) -> Answer {
     let join: Join = call.input()?;
-    limit_log_ins(&call)?;
-    let hash = checked_link(&call.app, &join.link).await?;
+    limit_log_ins(call)?;
+    let hash = checked_link(&call.app, &join.link)?;
     let name = checked_account_name(&join.name)?;
-    let password = hashed(&call.app, join.password).await?;
-    finish(call, StatusCode::CREATED, move |call| {
-        let by = call.app.change(Actor::account(&name), call.address());
-        let registry = &call.app.registry;
-        Ok(registry.accept_link(&by, &hash, &name, &password)?)
-    })
-    .await
+    let password = PasswordHash::of(&join.password)?;
+    let by = call.change_by(Actor::account(&name));
+    let registry = &call.app.registry;
+    let account = registry.accept_link(&by, &hash, &name, &password)?;
+    start_session(call, account, StatusCode::CREATED)
 }
 
 /// Returns the hash of a link that exists. Checked first, so that nobody without a link makes the board hash passwords.
-async fn checked_link(app: &Arc<App>, link: &str) -> Result<SecretHash, Problem> {
+fn checked_link(app: &App, link: &str) -> Result<SecretHash, Problem> {
     let hash = link_hash(link);
-    let found = app.blocking(move |app| app.registry.link(&hash, app.now()));
-    found.await?.map(|_| hash).ok_or(Problem::NotFound("link"))
+    let found = app.registry.link(&hash, app.now())?;
+    found.map(|_| hash).ok_or(Problem::NotFound("link"))
 }
 
 /// Returns the hash of a link's secret. The whole link is accepted, too: a person without JavaScript pastes it.
@@ -155,61 +119,42 @@ pub(crate) fn link_hash(link: &str) -> SecretHash {
     SecretHash::of(secret.trim())
 }
 
-async fn hashed(app: &Arc<App>, password: String) -> Result<PasswordHash, Problem> {
-    let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
-    app.blocking(move |_| PasswordHash::of(&password)).await
-}
-
 /// Redeems a password reset link. All sessions of the account end.
-pub(crate) async fn reset(call: Call) -> Answer {
+pub(crate) fn reset(call: &Call) -> Answer {
     let reset: Reset = call.input()?;
-    limit_log_ins(&call)?;
-    let hash = checked_link(&call.app, &reset.link).await?;
-    let password = hashed(&call.app, reset.password).await?;
-    finish(call, StatusCode::OK, move |call| {
-        let by = call.app.change(Actor::reset_link(), call.address());
-        Ok(call.app.registry.reset_password(&by, &hash, &password)?)
-    })
-    .await
+    limit_log_ins(call)?;
+    let hash = checked_link(&call.app, &reset.link)?;
+    let password = PasswordHash::of(&reset.password)?;
+    let by = call.change_by(Actor::reset_link());
+    let account = call.app.registry.reset_password(&by, &hash, &password)?;
+    start_session(call, account, StatusCode::OK)
 }
 
 /// Changes the password of the caller, who must know the present one. Other sessions of the account end.
-pub(crate) async fn change_password(call: Call) -> Answer {
+pub(crate) fn change_password(call: &Call) -> Answer {
     let wanted: NewPassword = call.input()?;
     let caller = call.extension::<AccountCaller>();
     let Via::Session(_) = caller.via else {
         return Err(Problem::Forbidden("log in to change the password"));
     };
-    let name = caller.name.clone();
-    limit_attempts(&call.app, &name)?;
-    let account = call.app.blocking(move |app| app.registry.account(&name));
-    let account = account.await?.ok_or(Problem::NotFound("account"))?;
-    let present = account.password.clone();
-    if present.is_none() || !verify(&call.app, present, wanted.current).await? {
+    limit_attempts(&call.app, &caller.name)?;
+    let registry = &call.app.registry;
+    let account = registry.account(&caller.name)?;
+    let account = account.ok_or(Problem::NotFound("account"))?;
+    if account.password.is_none() || !verify(Some(&account), &wanted.current) {
         return Err(Problem::Forbidden("the current password is wrong"));
     }
-    let password = hashed(&call.app, wanted.password).await?;
-    finish(call, StatusCode::OK, move |call| {
-        let by = call
-            .app
-            .change(Actor::account(&account.name), call.address());
-        call.app
-            .registry
-            .set_password(&by, &account.id, &password)?;
-        Ok(account)
-    })
-    .await
+    let password = PasswordHash::of(&wanted.password)?;
+    let by = call.change_by(Actor::account(&account.name));
+    registry.set_password(&by, &account.id, &password)?;
+    start_session(call, account, StatusCode::OK)
 }
 
 /// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance. Blocks.
-pub(crate) fn start_session(
-    app: &App,
-    address: Option<IpAddr>,
-    account: Account,
-    status: StatusCode,
-) -> Answer {
+pub(crate) fn start_session(call: &Call, account: Account, status: StatusCode) -> Answer {
+    let app = &call.app;
     let secret = Secret::generate(Kind::Session);
-    let by = app.change(Actor::account(&account.name), address);
+    let by = call.change_by(Actor::account(&account.name));
     let memberships = app.registry.memberships(&account.id)?;
     let lifetime = lifetime(&memberships);
     let session = NewSession {

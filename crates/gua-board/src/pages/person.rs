@@ -117,7 +117,3 @@ fn names(page: &Page<'_>, person: &Person, own: &str) -> Markup {
         }
     }
 }
-
-pub(crate) async fn change_password(call: Call) -> Answer {
-    Ok(see_other("/", api::change_password(call).await?))
-}

@@ -60,9 +60,9 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
     view.narrow_page(title, &inside)
 }
 
-pub(crate) async fn log_in(call: Call) -> Answer {
+pub(crate) fn log_in(call: &Call) -> Answer {
     let next: Next = call.query()?;
-    let answer = api::log_in(call).await?;
+    let answer = api::log_in(call)?;
     Ok(see_other(next.path(), answer))
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn log_in(call: Call) -> Answer {
 pub(crate) fn enter_demo(call: &Call) -> Answer {
     let guest = call.app.take_guest(&SecretHash::of(call.path("link")));
     let account = guest.ok_or(Problem::DemoLinkUsed)?;
-    let answer = api::start_session(&call.app, call.address(), account, StatusCode::OK)?;
+    let answer = api::start_session(call, account, StatusCode::OK)?;
     Ok(see_other("/", answer))
 }
 
@@ -110,12 +110,4 @@ pub(crate) fn reset_form(call: &Call) -> Answer {
         }
     };
     Ok(view.narrow_page(title, &inside))
-}
-
-pub(crate) async fn reset(call: Call) -> Answer {
-    Ok(see_other("/", api::reset(call).await?))
-}
-
-pub(crate) async fn join(call: Call) -> Answer {
-    Ok(see_other("/", api::join(call).await?))
 }

@@ -106,7 +106,7 @@ pub(crate) fn finish_sign_on(call: &Call) -> Answer {
     if let Some(names) = person.groups {
         set_groups(call, &account.id, &api::provided_groups(&names))?;
     }
-    let answer = api::start_session(app, address, account, StatusCode::OK)?;
+    let answer = api::start_session(call, account, StatusCode::OK)?;
     let mut response = see_other(&person.wanted.next, answer);
     set_state(app, &mut response, None);
     Ok(response)
@@ -114,7 +114,7 @@ pub(crate) fn finish_sign_on(call: &Call) -> Answer {
 
 /// Replaces the groups of a member in each workspace where they differ.
 fn set_groups(call: &Call, account: &AccountId, groups: &[String]) -> Result<(), Problem> {
-    let by = call.app.change(Actor::provider(), call.address());
+    let by = call.change_by(Actor::provider());
     let registry = &call.app.registry;
     let memberships = registry.memberships(account)?.into_iter();
     for Membership { workspace, .. } in memberships.filter(|one| one.groups != groups) {
