@@ -84,6 +84,10 @@ impl Table<'_> {
                     td.run { @for command in self.commands(row) { (view.copyable(&command)) } }
                 }
             }
+            // A reason is too long for the column of the holder.
+            @if self.keeps(gpu).next().is_some() {
+                tr.kept { td colspan=(columns.count()) { (self.kept(gpu)) } }
+            }
         }
     }
 
@@ -124,7 +128,22 @@ impl Table<'_> {
                 @if place > 0 { ", " }
                 (sanitize(name))
             }
-            @for keep in self.keeps(gpu) { " " small { (self.kept(keep)) } }
+        }
+    }
+
+    /// Who keeps the GPU and until when, and why if the caller may see it.
+    pub(super) fn kept(&self, gpu: &LiveGpu) -> Markup {
+        html! {
+            @for keep in self.keeps(gpu) {
+                @let until = utc(keep.until);
+                " " small {
+                    @if let Some(owner) = &keep.owner { (sanitize(owner)) " · " }
+                    @match &keep.why {
+                        Some(why) => (self.view.with(text::KEPT_WHY, &[&until, &sanitize(why)])),
+                        None => (self.view.with(text::KEPT, &[&until])),
+                    }
+                }
+            }
         }
     }
 
@@ -169,15 +188,6 @@ impl Table<'_> {
         }
         names
     }
-
-    /// Until when a holder keeps the GPU, and why if the caller may see it.
-    fn kept(&self, keep: &GpuKeep) -> String {
-        let until = utc(keep.until);
-        match &keep.why {
-            Some(why) => self.view.with(text::KEPT_WHY, &[&until, &sanitize(why)]),
-            None => self.view.with(text::KEPT, &[&until]),
-        }
-    }
 }
 
 /// Columns of a table that not every row needs.
@@ -185,6 +195,12 @@ impl Table<'_> {
 struct Columns {
     has_holder: bool,
     has_command: bool,
+}
+
+impl Columns {
+    fn count(self) -> usize {
+        6 + usize::from(self.has_holder) + usize::from(self.has_command)
+    }
 }
 
 fn is_used(gpu: &LiveGpu) -> bool {

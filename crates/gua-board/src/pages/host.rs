@@ -223,7 +223,7 @@ fn evidence(table: &Table<'_>, row: &Row) -> Markup {
         }
         dl.facts {
             (fact(view.t(text::SINCE), &since(view, row, table.now)))
-            (fact(view.t(text::HOLDER), &table.holder(gpu)))
+            (fact(view.t(text::HOLDER), &html! { (table.holder(gpu)) (table.kept(gpu)) }))
             (fact(view.t(text::UTILISATION), &percent(view, gpu.util_percent)))
             (fact(view.t(text::MEMORY), &memory(view, gpu)))
             (fact(view.t(text::TEMPERATURE), &value(view, gpu.temperature_celsius, celsius)))

@@ -7,7 +7,7 @@ use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::Role;
 use gua_model::{FaultKind, State};
-use gua_wire::live::ObstacleWord;
+use gua_wire::live::{GpuKeep, ObstacleWord};
 use serde_json::Value;
 
 use crate::{Answer, Board, START, snapshot};
@@ -500,4 +500,38 @@ async fn a_link_of_a_demonstration_that_was_used_says_how_to_get_another() {
     let page = text(&answer);
     assert!(page.contains("was already used"), "{page}");
     assert!(page.contains("gua board demo"), "{page}");
+}
+
+#[tokio::test]
+async fn a_reason_to_keep_a_gpu_has_a_line_across_the_table() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Owner);
+    let (id, _) = board.enrol(&board.workspace(), "gpu1").await;
+    let at = board.app.now();
+    let mut report = demo::report(0, at);
+    let held = report
+        .gpus
+        .iter_mut()
+        .find(|gpu| !gpu.processes.is_empty())
+        .unwrap();
+    held.keeps = vec![GpuKeep {
+        owner: Some("minji".to_owned()),
+        until: at_second(START + 3600),
+        why: Some("evaluation after the download".to_owned()),
+    }];
+    let uuid = held.uuid.clone();
+    let live = &board.app.live;
+    live.apply(&HostId(id.clone()), Form::Live, report, at);
+    let answer = board.page(&format!("/w/default/hosts/{id}"), &cookie).await;
+    let page = text(&answer);
+    let reason = "minji · kept until 2026-09-21 15:13 UTC: evaluation after the download";
+    let columns = page.split("<table class=\"gpus\">").nth(1).unwrap();
+    let columns = columns.split("</thead>").next().unwrap();
+    let columns = columns.matches("<th ").count();
+    let line =
+        format!("<tr class=\"kept\"><td colspan=\"{columns}\"> <small>{reason}</small></td></tr>");
+    assert!(page.contains(&line), "{page}");
+    let path = format!("/w/default/hosts/{id}/gpus/{}", uuid.as_str());
+    let answer = board.page(&path, &cookie).await;
+    assert!(text(&answer).contains(reason), "{}", text(&answer));
 }
