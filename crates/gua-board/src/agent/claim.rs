@@ -123,7 +123,7 @@ fn parse_claim(bytes: &[u8]) -> Result<Claim, Problem> {
         ("agentVersion", &claim.agent_version, MAX_VERSION_LENGTH),
         ("driverVersion", &claim.driver_version, MAX_VERSION_LENGTH),
     ] {
-        check_text(field, text.as_deref().unwrap_or_default(), longest)?;
+        check_text(field, text.as_deref(), longest)?;
     }
     Ok(claim)
 }

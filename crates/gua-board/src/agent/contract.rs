@@ -34,10 +34,14 @@ pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> 
         "errors must be empty if and only if collectionStatus is ok",
     )?;
     let host = &snapshot.host;
-    check_host(&host.hostname, &host.agent_version, &host.driver_version)?;
+    check_host(
+        &host.hostname,
+        &host.agent_version,
+        Some(&host.driver_version),
+    )?;
     check_count(snapshot.gpus.len(), snapshot.errors.len())?;
     for text in &snapshot.errors {
-        check_text("errors", text, MAX_TEXT_LENGTH)?;
+        check_text("errors", Some(text), MAX_TEXT_LENGTH)?;
     }
     let mut uuids = HashSet::new();
     for gpu in &snapshot.gpus {
@@ -50,58 +54,47 @@ pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> 
 /// Checks a live report.
 pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
     let host = &report.host;
-    let driver = host.driver_version.as_deref().unwrap_or_default();
-    check_host(&host.hostname, &host.agent_version, driver)?;
+    check_host(
+        &host.hostname,
+        &host.agent_version,
+        host.driver_version.as_deref(),
+    )?;
     check_count(report.gpus.len(), report.problems.len())?;
     for text in &report.problems {
-        check_text("problems", text, MAX_TEXT_LENGTH)?;
+        check_text("problems", Some(text), MAX_TEXT_LENGTH)?;
     }
-    require(
-        report.quotas.len() <= MAX_QUOTAS,
-        "the host has too many quotas",
-    )?;
-    for quota in &report.quotas {
-        check_text("who", quota.name().unwrap_or_default(), MAX_TEXT_LENGTH)?;
+    let quotas = &report.quotas;
+    require(quotas.len() <= MAX_QUOTAS, "the host has too many quotas")?;
+    for quota in quotas {
+        check_text("who", quota.name(), MAX_TEXT_LENGTH)?;
     }
     let mut uuids = HashSet::new();
     for gpu in &report.gpus {
         require(uuids.insert(&gpu.uuid), "two GPUs have the same uuid")?;
-        check_text(
-            "name",
-            gpu.name.as_deref().unwrap_or_default(),
-            MAX_TEXT_LENGTH,
-        )?;
+        check_text("name", gpu.name.as_deref(), MAX_TEXT_LENGTH)?;
         let owner = gpu.claim.as_ref().and_then(|claim| claim.owner.as_deref());
-        check_text("owner", owner.unwrap_or_default(), MAX_TEXT_LENGTH)?;
+        check_text("owner", owner, MAX_TEXT_LENGTH)?;
         require(gpu.keeps.len() <= MAX_KEEPS, "a GPU has too many keeps")?;
         for keep in &gpu.keeps {
-            let (owner, why) = (keep.owner.as_deref(), keep.why.as_deref());
-            check_text("owner", owner.unwrap_or_default(), MAX_TEXT_LENGTH)?;
-            check_text("why", why.unwrap_or_default(), MAX_REASON_LENGTH)?;
+            check_text("owner", keep.owner.as_deref(), MAX_TEXT_LENGTH)?;
+            check_text("why", keep.why.as_deref(), MAX_REASON_LENGTH)?;
         }
+        let processes = &gpu.processes;
         require(
-            gpu.processes.len() <= MAX_PROCESSES,
+            processes.len() <= MAX_PROCESSES,
             "a GPU has too many processes",
         )?;
-        for process in &gpu.processes {
-            check_text(
-                "owner",
-                process.owner.as_deref().unwrap_or_default(),
-                MAX_TEXT_LENGTH,
-            )?;
-            check_text(
-                "name",
-                process.name.as_deref().unwrap_or_default(),
-                MAX_TEXT_LENGTH,
-            )?;
+        for process in processes {
+            check_text("owner", process.owner.as_deref(), MAX_TEXT_LENGTH)?;
+            check_text("name", process.name.as_deref(), MAX_TEXT_LENGTH)?;
         }
     }
     Ok(())
 }
 
-fn check_host(hostname: &str, agent: &str, driver: &str) -> Result<(), Problem> {
-    check_text("hostname", hostname, MAX_HOSTNAME_LENGTH)?;
-    check_text("agentVersion", agent, MAX_VERSION_LENGTH)?;
+fn check_host(hostname: &str, agent: &str, driver: Option<&str>) -> Result<(), Problem> {
+    check_text("hostname", Some(hostname), MAX_HOSTNAME_LENGTH)?;
+    check_text("agentVersion", Some(agent), MAX_VERSION_LENGTH)?;
     check_text("driverVersion", driver, MAX_VERSION_LENGTH)
 }
 
@@ -115,7 +108,7 @@ fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
         gpu.uuid.parse::<GpuUuid>().is_ok(),
         "uuid is not printable ASCII",
     )?;
-    check_text("name", &gpu.name, MAX_TEXT_LENGTH)?;
+    check_text("name", Some(&gpu.name), MAX_TEXT_LENGTH)?;
     require(
         gpu.memory_total_mb > 0,
         "memoryTotalMb must be greater than zero",
@@ -131,18 +124,18 @@ fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
     )?;
     for process in &gpu.processes {
         require(process.pid > 0, "pid must be greater than zero")?;
-        check_text("linuxUser", &process.linux_user, MAX_TEXT_LENGTH)?;
-        check_text("name", &process.name, MAX_TEXT_LENGTH)?;
+        check_text("linuxUser", Some(&process.linux_user), MAX_TEXT_LENGTH)?;
+        check_text("name", Some(&process.name), MAX_TEXT_LENGTH)?;
     }
     Ok(())
 }
 
-pub(super) fn check_text(field: &str, text: &str, longest: usize) -> Result<(), Problem> {
-    match text.chars().count() <= longest {
-        true => Ok(()),
-        false => Err(invalid(&format!(
+pub(super) fn check_text(field: &str, text: Option<&str>, longest: usize) -> Result<(), Problem> {
+    match text {
+        Some(text) if text.chars().count() > longest => Err(invalid(&format!(
             "{field} is longer than {longest} characters"
         ))),
+        _ => Ok(()),
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn prove_name(
         return Err(Problem::TooManyRequests { retry_after: 1 });
     }
     let proof: Proof = parse(&read_body(body, MAX_BYTES).await?)?;
-    check_text("user", &proof.user, MAX_USER_NAME_LENGTH)?;
+    check_text("user", Some(&proof.user), MAX_USER_NAME_LENGTH)?;
     if proof.user.is_empty() {
         return Err(invalid("user is empty"));
     }
