@@ -76,6 +76,23 @@ impl HostLive {
         delay.abs() <= PROMPT
     }
 
+    /// Takes over what the reports until now have shown.
+    fn continue_from(&mut self, mut known: HostLive) {
+        known.add_to_days(self.received_at);
+        let (before, after) = (known.report.observed_at, self.report.observed_at);
+        known.interval.add(after.duration_since(before));
+        // A report without any GPU is of a driver that could not be read.
+        let gpus = &self.report.gpus;
+        let has_gpu = |uuid: &GpuUuid| gpus.is_empty() || gpus.iter().any(|gpu| gpu.uuid == *uuid);
+        if !known.curves.keys().all(has_gpu) {
+            Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
+        }
+        if !known.days.keys().all(has_gpu) {
+            Arc::make_mut(&mut known.days).retain(|uuid, _| has_gpu(uuid));
+        }
+        (self.interval, self.curves, self.days) = (known.interval, known.curves, known.days);
+    }
+
     /// Adds the time since the previous report to the day strips: a state lasts until the next report, unless that is late.
     fn add_to_days(&mut self, until: Timestamp) {
         let from = self.received_at;
@@ -187,62 +204,33 @@ impl LiveState {
     pub fn apply(&self, host: &HostId, form: Form, mut report: LiveReport, received_at: Timestamp) {
         let mut inner = self.write();
         let inner = &mut *inner;
-        let known = inner.hosts.get_mut(host);
-        if let Some(known) = &known
-            && !replaces(known, form, report.observed_at, received_at)
-        {
+        let known = inner.hosts.get(host);
+        if known.is_some_and(|known| !replaces(known, form, report.observed_at, received_at)) {
             return;
         }
         inner.revision += 1;
-        let revision = inner.revision;
-        let since = Arc::new(since(known.as_deref(), &report));
-        let unobserved_since = unobserved_since(known.as_deref(), &report, received_at);
-        let quotas: Arc<[LiveQuota]> = std::mem::take(&mut report.quotas).into();
-        let report = Arc::new(report);
-        let models = models(&mut inner.models, &report);
-        let live = match known {
-            Some(known) => {
-                inner.changes.remove(&known.revision);
-                known.add_to_days(received_at);
-                let passed = report.observed_at.duration_since(known.report.observed_at);
-                known.interval.add(passed);
-                // A report without any GPU is of a driver that could not be read.
-                let is_read = !report.gpus.is_empty();
-                let has_gpu =
-                    |uuid: &GpuUuid| !is_read || report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
-                if !known.curves.keys().all(has_gpu) {
-                    Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
-                }
-                if !known.days.keys().all(has_gpu) {
-                    Arc::make_mut(&mut known.days).retain(|uuid, _| has_gpu(uuid));
-                }
-                known.models = models;
-                known.revision = revision;
-                known.report = report;
-                known.form = form;
-                known.received_at = received_at;
-                known.since = since;
-                known.unobserved_since = unobserved_since;
-                known.quotas = quotas;
-                known
-            }
-            None => inner.hosts.entry(host.clone()).or_insert(HostLive {
-                revision,
-                report,
-                form,
-                received_at,
-                interval: Interval::default(),
-                curves: Arc::default(),
-                days: Arc::default(),
-                models,
-                since,
-                unobserved_since,
-                quotas,
-            }),
+        let quotas = std::mem::take(&mut report.quotas).into();
+        let mut live = HostLive {
+            revision: inner.revision,
+            form,
+            received_at,
+            interval: Interval::default(),
+            curves: Arc::default(),
+            days: Arc::default(),
+            models: models(&mut inner.models, &report),
+            since: Arc::new(since(known, &report)),
+            unobserved_since: unobserved_since(known, &report, received_at),
+            quotas,
+            report: Arc::new(report),
         };
+        if let Some(known) = inner.hosts.remove(host) {
+            inner.changes.remove(&known.revision);
+            live.continue_from(known);
+        }
         live.add_to_curves();
-        inner.changes.insert(revision, host.clone());
-        self.revision.send_replace(revision);
+        inner.changes.insert(live.revision, host.clone());
+        self.revision.send_replace(live.revision);
+        inner.hosts.insert(host.clone(), live);
     }
 
     /// Takes in a frame of a host's stream. GPUs that no report has named are ignored.
