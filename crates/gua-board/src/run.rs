@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at, sleep};
 use tracing::{info, warn};
 
 use crate::app::App;
@@ -207,23 +207,29 @@ impl Reloads {
     }
 }
 
-/// Reads the state of the only host again and again. A slow driver delays the next reading, and no request.
-async fn watch_host(app: Arc<App>) {
-    let mut period = interval(HOST_PERIOD);
-    let mut failures = FailureLog::default();
+/// Does some work again and again. Slow work delays the next time, and no request. Failures are logged when they begin and end.
+async fn repeat<E: fmt::Display, W: Future<Output = Result<(), E>>>(
+    mut period: Interval,
+    work: impl Fn() -> W,
+    (failed, succeeded): (&str, &str),
+) {
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::default();
     loop {
         period.tick().await;
-        let refreshed = app.blocking(|app| {
-            app.local()?.refresh(app);
-            Ok::<_, Problem>(())
-        });
-        match failures.change(&refreshed.await) {
-            Some(Ok(failures)) => info!(failures, "the host can be read again"),
-            Some(Err(error)) => warn!(error = %error, "cannot read the host"),
+        match failures.change(&work().await) {
+            Some(Ok(failures)) => info!(failures, "{succeeded}"),
+            Some(Err(error)) => warn!(error = %error, "{failed}"),
             None => {}
         }
     }
+}
+
+/// Reads the state of the only host again and again.
+async fn watch_host(app: Arc<App>) {
+    let refresh = |app: &Arc<App>| app.local().map(|local| local.refresh(app));
+    let messages = ("cannot read the host", "the host can be read again");
+    repeat(interval(HOST_PERIOD), || app.blocking(refresh), messages).await;
 }
 
 /// Restores the day strips at the start, and then stores them at intervals.
@@ -232,33 +238,23 @@ async fn keep_days(app: Arc<App>) {
     if let Err(error) = restored {
         warn!(error = %error, "last day not restored");
     }
-    let mut period = interval(DAYS_PERIOD);
-    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failures = FailureLog::default();
-    period.tick().await;
-    loop {
-        period.tick().await;
-        match failures.change(&app.blocking(|app| app.store_days()).await) {
-            Some(Ok(failures)) => info!(failures, "last day stored again"),
-            Some(Err(error)) => warn!(error = %error, "last day not stored"),
-            None => {}
-        }
-    }
+    let period = interval_at(Instant::now() + DAYS_PERIOD, DAYS_PERIOD);
+    let store = || app.blocking(|app| app.store_days());
+    repeat(
+        period,
+        store,
+        ("last day not stored", "last day stored again"),
+    )
+    .await;
 }
 
 /// Deletes old snapshots from time to time.
 async fn expire(app: Arc<App>) {
-    let mut period = interval(EXPIRE_PERIOD);
-    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failures = FailureLog::default();
-    loop {
-        period.tick().await;
-        match failures.change(&expire_all(&app).await) {
-            Some(Ok(failures)) => info!(failures, "old snapshots are deleted again"),
-            Some(Err(error)) => warn!(error = %error, "old snapshots not deleted"),
-            None => {}
-        }
-    }
+    let messages = (
+        "old snapshots not deleted",
+        "old snapshots are deleted again",
+    );
+    repeat(interval(EXPIRE_PERIOD), || expire_all(&app), messages).await;
 }
 
 async fn expire_all(app: &Arc<App>) -> Result<(), Problem> {
