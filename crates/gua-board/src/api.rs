@@ -11,6 +11,7 @@ mod tokens;
 pub mod visibility;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use gua_board_store::Secret;
 use gua_board_store::registry::Actor;
@@ -155,6 +156,17 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
     let number = Option::<f64>::deserialize(deserializer)?;
     let whole = number.map(|number| number.to_string().parse());
     whole.transpose().map_err(serde::de::Error::custom)
+}
+
+/// Checks a number in a request.
+fn check_range(field: &str, number: Option<u32>, range: RangeInclusive<u32>) -> Done {
+    if number.is_none_or(|number| range.contains(&number)) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(Problem::Invalid(format!(
+        "{field} must be {least} to {most}"
+    )))
 }
 
 /// Pattern of the names that [`checked_name`] accepts: at least one visible character, and none for which `is_harmful` is

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use gua_board_store::registry::{Actor, Change, Host};
-use gua_board_store::{AccountId, HostId, WorkspaceId};
+use gua_board_store::{AccountId, HostId, Registry, StoreError, WorkspaceId};
 use serde::de::DeserializeOwned;
 
 use crate::access::MemberCaller;
@@ -103,6 +103,18 @@ impl Call {
     /// Describes a change by the member that calls.
     pub(crate) fn change(&self) -> Change {
         self.change_by(Actor::account(&self.caller().account.name))
+    }
+
+    /// Changes the workspace of the member that calls.
+    pub(crate) fn store<T>(
+        &self,
+        change: impl FnOnce(&dyn Registry, &Change, &WorkspaceId) -> Result<T, StoreError>,
+    ) -> Result<T, Problem> {
+        Ok(change(
+            &*self.app.registry,
+            &self.change(),
+            self.workspace(),
+        )?)
     }
 
     /// Describes a change from the address of the client.

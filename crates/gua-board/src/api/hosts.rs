@@ -13,7 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{Done, MAX_NAME_LENGTH, NAME_PATTERN, Paged, Search, SetGroups, checked_name, whole};
+use super::{
+    Done, MAX_NAME_LENGTH, NAME_PATTERN, Paged, Search, SetGroups, check_range, checked_name, whole,
+};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
@@ -228,27 +230,20 @@ pub(crate) fn find_availability(call: &Call, demand: &Demand) -> Result<Availabi
 
 pub(crate) fn rename_host(call: &Call) -> Done {
     let name = checked_name(&call.input::<Rename>()?.display_name)?;
-    let (by, workspace) = (call.change(), call.workspace());
-    let registry = &call.app.registry;
-    registry.rename_host(&by, workspace, &call.host(), &name)?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.rename_host(by, workspace, &call.host(), &name))
 }
 
 pub(crate) fn set_host_groups(call: &Call) -> Done {
     let groups = call.input::<SetGroups>()?.checked()?;
-    let (by, workspace) = (call.change(), call.workspace());
-    let registry = &call.app.registry;
-    registry.set_host_groups(&by, workspace, &call.host(), &groups)?;
-    Ok(())
+    call.store(|registry, by, workspace| {
+        registry.set_host_groups(by, workspace, &call.host(), &groups)
+    })
 }
 
 pub(crate) fn set_maintenance(call: &Call) -> Done {
     let wanted: SetMaintenance = call.input()?;
     let hours = wanted.ends_in_hours;
-    if hours.is_some_and(|hours| !(1..=MAX_HOURS).contains(&hours)) {
-        let message = format!("endsInHours must be 1 to {MAX_HOURS}");
-        return Err(Problem::Invalid(message));
-    }
+    check_range("endsInHours", hours, 1..=MAX_HOURS)?;
     let now = call.app.now();
     let until = hours.and_then(|hours| {
         now.checked_add(SignedDuration::from_hours(hours.into()))
@@ -263,32 +258,27 @@ pub(crate) fn end_maintenance(call: &Call) -> Done {
 }
 
 fn put_maintenance(call: &Call, maintenance: Option<&Maintenance>) -> Done {
-    let (by, workspace) = (call.change(), call.workspace());
-    let registry = &call.app.registry;
-    registry.set_maintenance(&by, workspace, &call.host(), maintenance)?;
-    Ok(())
+    call.store(|registry, by, workspace| {
+        registry.set_maintenance(by, workspace, &call.host(), maintenance)
+    })
 }
 
 pub(crate) fn revoke_host(call: &Call) -> Done {
     let (app, host) = (&call.app, call.host());
-    app.registry
-        .revoke_host(&call.change(), call.workspace(), &host)?;
+    call.store(|registry, by, workspace| registry.revoke_host(by, workspace, &host))?;
     app.live.remove(&host);
     app.machines.remove(&host);
     Ok(())
 }
 
 pub(crate) fn approve_host(call: &Call) -> Done {
-    let registry = &call.app.registry;
-    registry.approve_host(&call.change(), call.workspace(), &call.host())?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.approve_host(by, workspace, &call.host()))
 }
 
 pub(crate) fn replace_host(call: &Call) -> Done {
     let (app, new) = (&call.app, call.host());
     let old = call.input::<Replace>()?.replaced;
-    app.registry
-        .replace_host(&call.change(), call.workspace(), &old, &new)?;
+    call.store(|registry, by, workspace| registry.replace_host(by, workspace, &old, &new))?;
     app.live.remove(&new);
     app.machines.remove(&new);
     app.machines.remove(&old);

@@ -95,9 +95,7 @@ pub(crate) fn add_enrolment_key(call: &Call) -> Result<WithSecret<EnrolmentKey>,
 
 pub(crate) fn revoke_enrolment_key(call: &Call) -> Done {
     let key = EnrolmentKeyId(call.path("key").to_owned());
-    let registry = &call.app.registry;
-    registry.revoke_enrolment_key(&call.change(), call.workspace(), &key)?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.revoke_enrolment_key(by, workspace, &key))
 }
 
 pub(crate) fn enrolment_refusals(call: &Call) -> Result<List<AuditEntry>, Problem> {

@@ -62,10 +62,10 @@ pub(crate) fn set_role(call: &Call) -> Done {
 
 pub(crate) fn set_member_groups(call: &Call) -> Done {
     let groups = call.input::<SetGroups>()?.checked()?;
-    let (by, workspace) = (call.change(), call.workspace());
-    let registry = &call.app.registry;
-    registry.set_member_groups(&by, workspace, &call.account(), &groups)?;
-    Ok(())
+    let account = call.account();
+    call.store(|registry, by, workspace| {
+        registry.set_member_groups(by, workspace, &account, &groups)
+    })
 }
 
 pub(crate) fn remove_member(call: &Call) -> Done {
@@ -77,14 +77,11 @@ fn change_role(call: &Call, role: Option<Role>) -> Done {
     let member = member(call)?;
     check_grant(call.caller().role, Some(member.role))?;
     check_grant(call.caller().role, role)?;
-    let (by, workspace) = (call.change(), call.workspace());
-    let registry = &call.app.registry;
-    registry.set_role(&by, workspace, &member.account, role)?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.set_role(by, workspace, &member.account, role))
 }
 
 /// Only owners make, change or remove admins and owners.
-fn check_grant(own: Role, role: Option<Role>) -> Result<(), Problem> {
+fn check_grant(own: Role, role: Option<Role>) -> Done {
     match role {
         Some(Role::Admin | Role::Owner) if own < Role::Owner => Err(Problem::Forbidden(
             "only an owner can change admins and owners",

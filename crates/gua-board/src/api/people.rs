@@ -62,9 +62,7 @@ pub(crate) fn find_person(call: &Call, account: &AccountId) -> Result<Person, Pr
     let member = member.ok_or(Problem::NotFound("member"))?;
     if !is_own {
         let action = Action::PersonViewed;
-        let by = call.change();
-        app.registry
-            .log(&by, Some(workspace), action, &member.name)?;
+        call.store(|registry, by, own| registry.log(by, Some(own), action, &member.name))?;
     }
     let names = app.registry.user_names(workspace)?;
     // A person sees the hosts of their groups, also where they still hold a GPU elsewhere.
@@ -146,21 +144,21 @@ pub(crate) fn link_name(call: &Call) -> Done {
             "a user name has 1 to {MAX_USER_NAME_LENGTH} characters"
         )));
     }
-    let (registry, account) = (&call.app.registry, call.account());
-    registry.set_user_name(&call.change(), call.workspace(), &user, Some(&account))?;
-    Ok(())
+    let account = Some(call.account());
+    call.store(|registry, by, workspace| {
+        registry.set_user_name(by, workspace, &user, account.as_ref())
+    })
 }
 
 pub(crate) fn unlink_name(call: &Call) -> Done {
     let user: HostUser = call.input()?;
-    let (registry, account) = (&call.app.registry, call.account());
-    let names = registry.user_names(call.workspace())?;
+    let account = call.account();
+    let names = call.app.registry.user_names(call.workspace())?;
     let is_theirs = |one: &UserName| one.user == user && one.account == account;
     if !names.iter().any(is_theirs) {
         return Err(Problem::NotFound("user name"));
     }
-    registry.set_user_name(&call.change(), call.workspace(), &user, None)?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.set_user_name(by, workspace, &user, None))
 }
 
 /// Adds a code for the caller. The previous one ends.

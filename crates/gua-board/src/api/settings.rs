@@ -4,7 +4,7 @@ use gua_board_store::registry::{Role, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, MAX_NAME_LENGTH, NAME_PATTERN, checked_name, whole};
+use super::{Done, MAX_NAME_LENGTH, NAME_PATTERN, check_range, checked_name, whole};
 use crate::app::App;
 use crate::call::Call;
 use crate::error::Problem;
@@ -109,16 +109,10 @@ pub(crate) fn set_settings(call: &Call) -> Done {
         names_from: wanted.names_from.unwrap_or(usual.names_from),
         session_days: wanted.session_days.unwrap_or(usual.session_days),
     };
-    let possible = Settings::SESSION_DAYS;
-    if !possible.contains(&settings.session_days) {
-        let message = format!(
-            "sessionDays must be {} to {}",
-            possible.start(),
-            possible.end()
-        );
-        return Err(Problem::Invalid(message));
-    }
-    let registry = &call.app.registry;
-    registry.set_settings(&call.change(), call.workspace(), &settings)?;
-    Ok(())
+    check_range(
+        "sessionDays",
+        Some(settings.session_days),
+        Settings::SESSION_DAYS,
+    )?;
+    call.store(|registry, by, workspace| registry.set_settings(by, workspace, &settings))
 }

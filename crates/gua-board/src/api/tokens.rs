@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Done, Paged, Search, WithSecret, whole};
+use super::{Done, Paged, Search, WithSecret, check_range, whole};
 use crate::access::Via;
 use crate::call::Call;
 use crate::error::Problem;
@@ -48,11 +48,7 @@ pub(crate) fn add_api_token(call: &Call) -> Result<WithSecret<ApiToken>, Problem
         return Err(Problem::Forbidden("log in to add an API token"));
     }
     let days = wanted.expires_in_days;
-    if days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
-        return Err(Problem::Invalid(format!(
-            "expiresInDays must be 1 to {MAX_DAYS}"
-        )));
-    }
+    check_range("expiresInDays", days, 1..=MAX_DAYS)?;
     if wanted.scope == Scope::Screen && days.is_none() {
         let message = "a token with the scope screen must expire: set expiresInDays";
         return Err(Problem::Invalid(message.to_owned()));
@@ -77,7 +73,5 @@ pub(crate) fn revoke_api_token(call: &Call) -> Done {
     if !visible_tokens(call)?.iter().any(|known| known.id == token) {
         return Err(Problem::NotFound("API token"));
     }
-    let registry = &call.app.registry;
-    registry.revoke_api_token(&call.change(), call.workspace(), &token)?;
-    Ok(())
+    call.store(|registry, by, workspace| registry.revoke_api_token(by, workspace, &token))
 }
