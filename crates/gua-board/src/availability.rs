@@ -27,15 +27,15 @@ const CURVE_POINTS: usize = 36;
 
 /// Query parameters of the availability list: the wanted GPUs, and the page.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// Part of the model's name, regardless of case.
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Minimum memory of the GPU, in gigabytes.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// Minimum number of matching free GPUs on one host.
-    pub gpus: Option<usize>,
+    pub(crate) gpus: Option<usize>,
     /// Number of the page, from 1.
-    pub page: Option<usize>,
+    pub(crate) page: Option<usize>,
 }
 
 /// Availability group of a GPU.
@@ -97,30 +97,29 @@ impl Group {
 /// One GPU of a host.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    pub host: HostId,
-    pub host_name: String,
-    pub group: Group,
-    pub is_stale: bool,
+pub(crate) struct Row {
+    pub(crate) host: HostId,
+    pub(crate) host_name: String,
+    pub(crate) group: Group,
+    pub(crate) is_stale: bool,
     /// Why people must not use the host now.
-    pub maintenance: Option<Maintenance>,
-    pub received_at: Timestamp,
+    pub(crate) maintenance: Option<Maintenance>,
+    pub(crate) received_at: Timestamp,
     /// Form of the host's reports.
     #[serde(skip)]
-    pub form: Form,
-    pub since: Option<Since>,
+    pub(crate) form: Form,
+    pub(crate) since: Option<Since>,
     /// Utilisation of the last hour in equal parts, in percent; `null` for an unobserved part.
-    pub curve: Vec<Option<u8>>,
+    pub(crate) curve: Vec<Option<u8>>,
     /// The last 24 hours in quarter hours, oldest first: the group of most of the quarter; `null` if it was not observed.
-    pub day: Vec<Option<Group>>,
+    pub(crate) day: Vec<Option<Group>>,
     #[serde(flatten)]
-    pub gpu: LiveGpu,
+    pub(crate) gpu: LiveGpu,
 }
 
 impl Row {
     /// Describes one GPU of a host.
-    #[must_use]
-    pub fn new(host: &Host, live: &HostLive, gpu: &LiveGpu, now: Timestamp) -> Self {
+    pub(crate) fn new(host: &Host, live: &HostLive, gpu: &LiveGpu, now: Timestamp) -> Self {
         let is_stale = live.is_stale(now);
         let curve = live.curves.get(&gpu.uuid);
         let day = live.days.get(&gpu.uuid);
@@ -143,82 +142,82 @@ impl Row {
 
 /// Number of free GPUs of one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FreeModel {
-    pub model: String,
-    pub count: usize,
+pub(crate) struct FreeModel {
+    pub(crate) model: String,
+    pub(crate) count: usize,
 }
 
 /// Counts of all matching GPUs, whatever part of them is shown.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Free GPUs by model, the most frequent first.
-    pub free: Vec<FreeModel>,
+    pub(crate) free: Vec<FreeModel>,
     /// Number of hosts with a free GPU.
-    pub free_hosts: usize,
+    pub(crate) free_hosts: usize,
     /// Number of matching GPUs in each group, in the order of [`Group::ALL`].
-    pub counts: [usize; Group::ALL.len()],
+    pub(crate) counts: [usize; Group::ALL.len()],
     /// Models of all hosts, for the filter.
-    pub models: BTreeSet<String>,
-    pub page: usize,
-    pub pages: usize,
+    pub(crate) models: BTreeSet<String>,
+    pub(crate) page: usize,
+    pub(crate) pages: usize,
 }
 
 /// The answer to a demand.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Availability {
+pub(crate) struct Availability {
     #[serde(flatten)]
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// GPUs of this page, by group, host and index.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// One host in the compact form: its GPUs as groups.
 #[derive(Clone, Debug)]
-pub struct HostLine {
-    pub host: HostId,
-    pub host_name: String,
+pub(crate) struct HostLine {
+    pub(crate) host: HostId,
+    pub(crate) host_name: String,
     /// Model of most of its GPUs.
-    pub model: String,
-    pub is_stale: bool,
-    pub maintenance: Option<Maintenance>,
+    pub(crate) model: String,
+    pub(crate) is_stale: bool,
+    pub(crate) maintenance: Option<Maintenance>,
     /// Index and group of each matching GPU.
-    pub gpus: Vec<(u32, Group)>,
+    pub(crate) gpus: Vec<(u32, Group)>,
 }
 
 /// The answer to a demand in the compact form.
 #[derive(Clone, Debug)]
-pub struct Compact {
-    pub counts: Counts,
+pub(crate) struct Compact {
+    pub(crate) counts: Counts,
     /// Hosts of this page: those with free GPUs first, the most at the top.
-    pub hosts: Vec<HostLine>,
+    pub(crate) hosts: Vec<HostLine>,
 }
 
 /// GPUs of one model on a wall screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WallModel {
-    pub model: String,
-    pub free: usize,
-    pub total: usize,
+pub(crate) struct WallModel {
+    pub(crate) model: String,
+    pub(crate) free: usize,
+    pub(crate) total: usize,
 }
 
 /// A GPU on a wall screen that is held without being used.
 #[derive(Clone, Debug)]
-pub struct IdleGpu {
-    pub host_name: String,
-    pub index: u32,
-    pub model: String,
-    pub since: Option<Since>,
+pub(crate) struct IdleGpu {
+    pub(crate) host_name: String,
+    pub(crate) index: u32,
+    pub(crate) model: String,
+    pub(crate) since: Option<Since>,
 }
 
 /// Content of a wall screen: a few numbers that can be read across a room, and no names of people.
 #[derive(Clone, Debug)]
-pub struct Wall {
-    pub counts: Counts,
+pub(crate) struct Wall {
+    pub(crate) counts: Counts,
     /// Models with the most free GPUs first.
-    pub models: Vec<WallModel>,
+    pub(crate) models: Vec<WallModel>,
     /// The GPUs that have been idle-held for the longest time, longest first.
-    pub idle: Vec<IdleGpu>,
+    pub(crate) idle: Vec<IdleGpu>,
 }
 
 /// Matching GPUs of a host: place in the report, and group.
@@ -237,8 +236,7 @@ impl Match<'_> {
 
 impl Availability {
     /// Answers a demand with the live state of the given hosts.
-    #[must_use]
-    pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
+    pub(crate) fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
         live.with_all(|states| {
             let (found, mut counts) = search(hosts, states, demand, now);
             let total = counts.counts.iter().sum();
@@ -261,8 +259,7 @@ impl Availability {
 
 impl Compact {
     /// Answers a demand with one line for each host.
-    #[must_use]
-    pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
+    pub(crate) fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
         live.with_all(|states| {
             let (mut found, mut counts) = search(hosts, states, demand, now);
             // Stable: hosts with equally many free GPUs stay in the order of their names.
@@ -291,8 +288,7 @@ impl Wall {
     const MAX_IDLE: usize = 8;
 
     /// Sums up the matching GPUs.
-    #[must_use]
-    pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
+    pub(crate) fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
         live.with_all(|states| {
             let (found, counts) = search(hosts, states, demand, now);
             let mut models = BTreeMap::<&str, WallModel>::new();
@@ -420,8 +416,7 @@ fn whole_gigabytes(bytes: u64) -> u64 {
 }
 
 /// Returns the model as people call it: `A100-SXM4-80GB`, `A100 80 GB`.
-#[must_use]
-pub fn model(gpu: &LiveGpu) -> String {
+pub(crate) fn model(gpu: &LiveGpu) -> String {
     let name = gpu.name.as_deref().unwrap_or("GPU");
     let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
     match gpu.memory_total_bytes {

@@ -140,7 +140,7 @@ pub(crate) struct Detail(pub(crate) String);
 
 /// Causes of a failure, for the log.
 #[derive(Clone, Debug)]
-pub struct Causes(pub String);
+pub(crate) struct Causes(pub(crate) String);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

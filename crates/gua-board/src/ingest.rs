@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 /// Queue of observations to store.
-pub struct WriteQueue {
+pub(crate) struct WriteQueue {
     /// `None` after [`WriteQueue::stop`].
     sender: Mutex<Option<SyncSender<Waiting>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -44,7 +44,7 @@ impl WriteQueue {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         record: impl Fn(&[Observation]) -> Result<(), StoreError> + Send + 'static,
         metrics: Arc<Metrics>,
         capacity: usize,
@@ -63,7 +63,7 @@ impl WriteQueue {
     ///
     /// # Errors
     /// If the queue is full or closed, or if it could not be stored.
-    pub async fn store(&self, observation: Observation) -> Result<(), Problem> {
+    pub(crate) async fn store(&self, observation: Observation) -> Result<(), Problem> {
         let (stored, result) = oneshot::channel();
         let waiting = Waiting {
             observation,
@@ -83,7 +83,7 @@ impl WriteQueue {
     }
 
     /// Refuses new observations and waits until all accepted ones are stored.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let take = |error: PoisonError<_>| error.into_inner();
         drop(self.sender.lock().unwrap_or_else(take).take());
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,12 +91,6 @@ impl WriteQueue {
             // A panic of the thread was reported by the panic handler, and its requests were answered with 503.
             let _ = thread.join();
         }
-    }
-}
-
-impl std::fmt::Debug for WriteQueue {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("WriteQueue")
     }
 }
 

@@ -2,15 +2,15 @@
 //!
 //! A request passes the limits of its connection, is authenticated by [`access`] as its row in [`routes`] demands, and
 //! reaches a handler, mostly as a `Call`. Handlers call the store and the in-memory [`live`] state; they contain no SQL and compute no
-//! numbers of their own. [`error`] is the only place that chooses a status code for a failure.
+//! numbers of their own. `error` is the only place that chooses a status code for a failure.
 //!
-//! - [`agent`]: the contract with agents: enrolment, observations, archives, stream, live state
+//! - `agent`: the contract with agents: enrolment, observations, archives, stream, live state
 //! - [`alert`]: conditions of alerts on the hosts
-//! - [`api`]: the JSON API for pages, programs and `gua` itself
+//! - `api`: the JSON API for pages, programs and `gua` itself
 //! - `pages`: the same answers as HTML for people
-//! - [`availability`]: the GPUs of a workspace, filtered and grouped
+//! - `availability`: the GPUs of a workspace, filtered and grouped
 //! - [`demo`]: the reports of a simulated fleet
-//! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
+//! - `ingest`: batches of observations, one transaction each, acknowledged when stored
 //! - [`live`]: the latest state of all hosts with changes since a revision, for pages and event streams
 //! - [`local`]: the same pages for one host without accounts, and nvgpu's agent and master
 //! - [`oidc`]: log-in at an OpenID Connect provider
@@ -20,17 +20,17 @@
 //! - [`tls`]: the certificate of the server
 
 pub mod access;
-pub mod agent;
+mod agent;
 pub mod alert;
-pub mod api;
+mod api;
 mod app;
-pub mod availability;
+mod availability;
 mod call;
 pub mod demo;
-pub mod error;
+mod error;
 mod host_cache;
-pub mod ingest;
-pub mod limits;
+mod ingest;
+mod limits;
 pub mod live;
 pub mod local;
 mod machines;

@@ -12,7 +12,7 @@ const MANY_KEYS: usize = 4096;
 
 /// Limits requests per key.
 #[derive(Debug)]
-pub struct RateLimit<K> {
+pub(crate) struct RateLimit<K> {
     burst: f64,
     per_second: f64,
     buckets: Mutex<HashMap<K, Bucket>>,
@@ -26,8 +26,7 @@ struct Bucket {
 
 impl<K: Eq + Hash> RateLimit<K> {
     /// Creates a limit that allows `burst` requests at once, and then `per_second` requests in each second.
-    #[must_use]
-    pub fn new(burst: u32, per_second: f64) -> Self {
+    pub(crate) fn new(burst: u32, per_second: f64) -> Self {
         Self {
             burst: burst.into(),
             per_second,
@@ -39,7 +38,7 @@ impl<K: Eq + Hash> RateLimit<K> {
     ///
     /// # Errors
     /// The time until the next request is allowed.
-    pub fn take(&self, key: K) -> Result<(), Duration> {
+    pub(crate) fn take(&self, key: K) -> Result<(), Duration> {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MANY_KEYS {

@@ -24,7 +24,7 @@ use crate::live::{HostLive, LiveState};
 
 /// Counters of one server.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// By route and status.
     requests: Mutex<BTreeMap<(String, u16), u64>>,
     observations: AtomicU64,

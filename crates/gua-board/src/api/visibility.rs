@@ -6,8 +6,7 @@ use gua_wire::live::LiveGpu;
 use crate::access::MemberCaller;
 
 /// Returns the report as a caller may see it.
-#[must_use]
-pub fn visible(mut report: LiveReport, caller: &MemberCaller) -> LiveReport {
+pub(crate) fn visible(mut report: LiveReport, caller: &MemberCaller) -> LiveReport {
     if !caller.sees_names() {
         // A problem may quote a name, too.
         report.problems.clear();
@@ -19,7 +18,7 @@ pub fn visible(mut report: LiveReport, caller: &MemberCaller) -> LiveReport {
 }
 
 /// Removes from one GPU what a caller may not see.
-pub fn hide_names(gpu: &mut LiveGpu, caller: &MemberCaller) {
+pub(crate) fn hide_names(gpu: &mut LiveGpu, caller: &MemberCaller) {
     if caller.sees_names() {
         return;
     }
