@@ -1,14 +1,14 @@
 //! The JSON API: `/api/v1`. Everything that a page shows or changes goes through these handlers or the same store.
 
-mod alerts;
-mod hosts;
-mod keys;
-mod members;
-mod people;
-mod session;
-mod settings;
-mod tokens;
-pub mod visibility;
+pub(crate) mod alerts;
+pub(crate) mod hosts;
+pub(crate) mod keys;
+pub(crate) mod members;
+pub(crate) mod people;
+pub(crate) mod session;
+pub(crate) mod settings;
+pub(crate) mod tokens;
+pub(crate) mod visibility;
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -19,32 +19,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Problem;
-
-pub(crate) use alerts::{AlertEntry, ConfiguredAlert, alerts, configured_alerts};
-pub(crate) use hosts::{
-    HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
-    detail, end_maintenance, find_availability, host, hosts, live, page_of_hosts, rename_host,
-    replace_host, revoke_host, set_host_groups, set_maintenance,
-};
-pub(crate) use keys::{
-    AddKey, add_enrolment_key, checked_limits, enrolment_keys, enrolment_refusals,
-    revoke_enrolment_key,
-};
-pub(crate) use members::{
-    Before, Invitation, RoleBody, audit_log, find_entries, invite, members, page_of_members,
-    remove_member, reset_member, set_member_groups, set_role,
-};
-pub(crate) use people::{
-    NameCode, Person, add_name_code, find_person, link_name, person, unlink_name,
-};
-pub(crate) use session::{
-    Credentials, Join, Me, NewPassword, Reset, change_password, join, limit_log_ins, link_hash,
-    log_in, log_out, me, reset, secret_cookie, start_session,
-};
-pub(crate) use settings::{
-    BoardFacts, ChangeSettings, Encryption, SettingsDocument, set_settings, settings,
-};
-pub(crate) use tokens::{AddToken, add_api_token, api_tokens, page_of_tokens, revoke_api_token};
 
 /// Answer to a change that returns nothing.
 type Done = Result<(), Problem>;

@@ -62,7 +62,7 @@ impl KeyRequest<'_> {
     }
 
     fn limits(&self) -> Result<KeyLimits, Problem> {
-        crate::api::checked_limits(self.host_names, self.tags, self.needs_approval)
+        crate::api::keys::checked_limits(self.host_names, self.tags, self.needs_approval)
     }
 }
 

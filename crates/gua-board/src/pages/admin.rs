@@ -116,17 +116,17 @@ pub(crate) fn members(call: &Call) -> Answer {
 }
 
 pub(crate) fn invite(call: &Call) -> Answer {
-    let added = api::invite(call)?;
+    let added = api::members::invite(call)?;
     members_page(call, &ListQuery::default(), Some(&added.url))
 }
 
 pub(crate) fn reset_member(call: &Call) -> Answer {
-    let added = api::reset_member(call)?;
+    let added = api::members::reset_member(call)?;
     members_page(call, &ListQuery::default(), Some(&added.url))
 }
 
 fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
-    let members = api::page_of_members(call, &query.search())?;
+    let members = api::members::page_of_members(call, &query.search())?;
     let page = Page::new(call, Tab::Members, text::MEMBERS);
     let (view, caller) = (&page.view, page.caller);
     let columns = [text::NAME, text::ROLE, text::MANAGE];
@@ -202,7 +202,7 @@ pub(crate) fn tokens(call: &Call) -> Answer {
 }
 
 pub(crate) fn add_token(call: &Call) -> Answer {
-    let added = api::add_api_token(call)?;
+    let added = api::tokens::add_api_token(call)?;
     let (lead, shown) = match added.object.scope {
         Scope::Screen => {
             let url = format!("{}/screen/{}", call.app.options.public_url, added.secret);
@@ -214,7 +214,7 @@ pub(crate) fn add_token(call: &Call) -> Answer {
 }
 
 fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> Answer {
-    let tokens = api::page_of_tokens(call, &query.search())?;
+    let tokens = api::tokens::page_of_tokens(call, &query.search())?;
     let page = Page::new(call, Tab::Tokens, text::TOKENS);
     let view = &page.view;
     let main = html! {
@@ -270,7 +270,7 @@ fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
 
 pub(crate) fn audit(call: &Call) -> Answer {
     let before = call.query::<BeforePage>()?.before;
-    let entries = api::find_entries(call, before)?;
+    let entries = api::members::find_entries(call, before)?;
     let page = Page::new(call, Tab::Audit, text::AUDIT);
     let view = &page.view;
     let columns = [

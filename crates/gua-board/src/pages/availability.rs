@@ -108,7 +108,7 @@ pub(crate) fn availability(call: &Call) -> Answer {
         };
         return Ok(view.page(frame, &main));
     }
-    let Availability { counts, rows } = api::find_availability(call, &filter.demand())?;
+    let Availability { counts, rows } = api::hosts::find_availability(call, &filter.demand())?;
     let is_guided = app.options.guest.is_some() && filter.is_empty();
     let table = Table {
         view: &view,

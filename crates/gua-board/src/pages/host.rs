@@ -13,14 +13,15 @@ use super::layout::{Frame, Tab, View, utc};
 use super::servers::lateness;
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via};
-use crate::api::{self, HostDetail};
+use crate::api;
+use crate::api::hosts::HostDetail;
 use crate::availability::{Group, Row, model};
 use crate::call::{Answer, Call};
 use crate::error::Problem;
 
 pub(crate) fn host(call: &Call) -> Answer {
     let (view, caller) = (call.view(), call.caller());
-    let detail = api::host(call)?;
+    let detail = api::hosts::host(call)?;
     let name = sanitize(&detail.host.host.display_name);
     let main = content(&view, caller, &detail, call.app.now());
     Ok(view.page(Frame::live(&name, caller, Tab::Availability), &main))
@@ -141,7 +142,7 @@ fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
 
 pub(crate) fn gpu(call: &Call) -> Answer {
     let (view, caller) = (call.view(), call.caller());
-    let detail = api::host(call)?;
+    let detail = api::hosts::host(call)?;
     let uuid = call.path("gpu");
     let mut rows = detail.gpus.iter();
     let row = rows.find(|row| row.gpu.uuid.as_str() == uuid);

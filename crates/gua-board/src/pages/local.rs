@@ -46,7 +46,7 @@ pub(crate) fn overview(call: &Call) -> Answer {
     let local = app.local()?;
     let caller = &local.caller;
     let agents = local.host.cluster();
-    let detail = api::detail(app, caller, &local.id)?;
+    let detail = api::hosts::detail(app, caller, &local.id)?;
     let has_others = agents.iter().any(|agent| agent.name != "self");
     let tables = html! {
         @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }

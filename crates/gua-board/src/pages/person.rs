@@ -9,7 +9,8 @@ use super::admin::{Page, once};
 use super::layout::{Tab, encode, see_other, utc, workspace_path};
 use super::text;
 use crate::access::{MemberCaller, Via};
-use crate::api::{self, Person};
+use crate::api;
+use crate::api::people::Person;
 use crate::call::{Answer, Call};
 
 fn path_of(caller: &MemberCaller, account: &AccountId) -> String {
@@ -29,13 +30,13 @@ pub(crate) fn member(call: &Call) -> Answer {
 
 /// Shows the page again, with the line to run on a host.
 pub(crate) fn add_name_code(call: &Call) -> Answer {
-    let code = api::add_name_code(call)?;
+    let code = api::people::add_name_code(call)?;
     let line = format!("gua board link {}", code.code);
     person_page(call, &call.caller().account.id, Some(&line))
 }
 
 fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
-    let person = &api::find_person(call, account)?;
+    let person = &api::people::find_person(call, account)?;
     let caller = call.caller();
     let is_own = person.member.account == caller.account.id;
     let tab = if is_own { Tab::Me } else { Tab::Members };

@@ -9,7 +9,9 @@ use super::admin::{ListQuery, Page, button, groups_field, once, until};
 use super::gpu::maintained;
 use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AlertEntry, ConfiguredAlert, HostDocument, PAGE_ITEMS};
+use crate::api::alerts::{AlertEntry, ConfiguredAlert};
+use crate::api::hosts::HostDocument;
+use crate::api::{self, PAGE_ITEMS};
 use crate::app::App;
 use crate::call::{Answer, Call};
 
@@ -19,7 +21,7 @@ pub(crate) fn servers(call: &Call) -> Answer {
 
 /// Shows the page again, with the one line to run on the host.
 pub(crate) fn add_key(call: &Call) -> Answer {
-    let added = api::add_enrolment_key(call)?;
+    let added = api::keys::add_enrolment_key(call)?;
     let line = enrol_line(&call.app, &added.secret);
     servers_page(call, &ListQuery::default(), Some(&line))
 }
@@ -39,14 +41,14 @@ fn enrol_line(app: &App, key: &str) -> String {
 fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     let now = call.app.now();
     let hosts = call.hosts()?;
-    let found = api::page_of_hosts(&call.app, &hosts, &query.search());
+    let found = api::hosts::page_of_hosts(&call.app, &hosts, &query.search());
     let shown = &found.items;
-    let refusals = api::enrolment_refusals(call)?.items;
+    let refusals = api::keys::enrolment_refusals(call)?.items;
     // The page is needed most when something is broken, so it does without them.
-    let alerts = api::alerts(call);
+    let alerts = api::alerts::alerts(call);
     let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.items);
-    let configured = api::configured_alerts(call);
-    let mut keys = api::enrolment_keys(call)?.items;
+    let configured = api::alerts::configured_alerts(call);
+    let mut keys = api::keys::enrolment_keys(call)?.items;
     keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
     let page = Page::new(call, Tab::Servers, text::SERVERS);
     let view = &page.view;

@@ -15,7 +15,7 @@ use crate::error::Problem;
 /// Redirects to the workspace of the account, or lists its workspaces.
 pub(crate) fn home(call: &Call) -> Answer {
     let view = call.view();
-    let me = api::me(call)?;
+    let me = api::session::me(call)?;
     if let [only] = me.memberships.as_slice() {
         let path = format!("/w/{}", encode(&only.workspace.name));
         return Ok(see_other(&path, ()));
@@ -62,7 +62,7 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
 
 pub(crate) fn log_in(call: &Call) -> Answer {
     let next: Next = call.query()?;
-    let answer = api::log_in(call)?;
+    let answer = api::session::log_in(call)?;
     Ok(see_other(next.path(), answer))
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn log_in(call: &Call) -> Answer {
 pub(crate) fn enter_demo(call: &Call) -> Answer {
     let guest = call.app.take_guest(&SecretHash::of(call.path("link")));
     let account = guest.ok_or(Problem::DemoLinkUsed)?;
-    let answer = api::start_session(call, account, StatusCode::OK)?;
+    let answer = api::session::start_session(call, account, StatusCode::OK)?;
     Ok(see_other("/", answer))
 }
 

@@ -7,11 +7,12 @@ use maud::{Markup, html};
 use super::admin::Page;
 use super::layout::{Tab, View};
 use super::text;
-use crate::api::{self, BoardFacts, SettingsDocument};
+use crate::api;
+use crate::api::settings::{BoardFacts, SettingsDocument};
 use crate::call::{Answer, Call};
 
 pub(crate) fn settings(call: &Call) -> Answer {
-    let found = api::settings(call)?;
+    let found = api::settings::settings(call)?;
     let page = Page::new(call, Tab::Settings, text::SETTINGS);
     let view = &page.view;
     let main = html! {

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::layout::{Next, see_other};
 use super::text;
 use crate::access::{admit_person, cookie};
-use crate::api::{self, link_hash, secret_cookie};
+use crate::api;
+use crate::api::session::{link_hash, secret_cookie};
 use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::Problem;
@@ -41,7 +42,7 @@ fn oidc(app: &App) -> Result<&Oidc, Problem> {
 /// Begins a log-in; returns the state and the URL of the provider.
 fn begin(call: &Call, wanted: Wanted) -> Result<(Secret, String), Problem> {
     let oidc = oidc(&call.app)?;
-    api::limit_log_ins(call)?;
+    api::session::limit_log_ins(call)?;
     let begun = oidc.begin(wanted, call.app.now());
     begun.map_err(Problem::SignOn)?.ok_or(Problem::Overloaded)
 }
@@ -106,7 +107,7 @@ pub(crate) fn finish_sign_on(call: &Call) -> Answer {
     if let Some(names) = person.groups {
         set_groups(call, &account.id, &api::provided_groups(&names))?;
     }
-    let answer = api::start_session(call, account, StatusCode::OK)?;
+    let answer = api::session::start_session(call, account, StatusCode::OK)?;
     let mut response = see_other(&person.wanted.next, answer);
     set_state(app, &mut response, None);
     Ok(response)

@@ -5,7 +5,7 @@ use gua_model::{FaultKind, State};
 use gua_render::chart::Language;
 use gua_wire::live::ObstacleWord;
 
-use crate::api::Encryption;
+use crate::api::settings::Encryption;
 use crate::availability::Group;
 
 /// One text in both languages: English, then Korean. `{0}`, `{1}` mark values.
