@@ -1,55 +1,14 @@
 //! Members, API tokens and the audit log; the parts that all administration pages share.
 
-use axum::response::Response;
 use gua_board_store::registry::{ApiToken, Role, Scope};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
+use super::layout::{Page, Tab, View, encode, utc};
 use super::text::{self, Text};
-use crate::access::MemberCaller;
 use crate::api::{self, Paged, Search};
 use crate::call::{Answer, Call};
-
-/// One administration page.
-pub(super) struct Page<'a> {
-    pub(super) view: View,
-    pub(super) caller: &'a MemberCaller,
-    tab: Tab,
-    name: Text,
-}
-
-impl<'a> Page<'a> {
-    pub(super) fn new(call: &'a Call, tab: Tab, name: Text) -> Self {
-        Self {
-            view: call.view(),
-            caller: call.caller(),
-            tab,
-            name,
-        }
-    }
-
-    pub(super) fn show(&self, main: &Markup) -> Response {
-        self.show_as(self.view.t(self.name), main)
-    }
-
-    /// Shows the page with the given title.
-    pub(super) fn show_as(&self, title: &str, main: &Markup) -> Response {
-        let frame = Frame {
-            title,
-            caller: Some(self.caller),
-            tab: Some(self.tab),
-            is_live: self.tab == Tab::Servers,
-        };
-        self.view.page(frame, &html! { h1 { (title) } (main) })
-    }
-
-    /// Path of a form or page of the workspace.
-    pub(super) fn path(&self, rest: &str) -> String {
-        workspace_path(self.caller) + rest
-    }
-}
 
 /// Query of a page with a long list: the search and the number of the page.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -127,7 +86,7 @@ pub(crate) fn reset_member(call: &Call) -> Answer {
 
 fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
     let members = api::members::page_of_members(call, &query.search())?;
-    let page = Page::new(call, Tab::Members, text::MEMBERS);
+    let page = Page::new(call, Tab::Members);
     let (view, caller) = (&page.view, page.caller);
     let columns = [text::NAME, text::ROLE, text::MANAGE];
     let main = html! {
@@ -170,7 +129,7 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
             }
         }
     };
-    Ok(page.show(&main))
+    Ok(page.show_headed(page.view.t(text::MEMBERS), &main))
 }
 
 /// Field of a form that sets groups.
@@ -215,7 +174,7 @@ pub(crate) fn add_token(call: &Call) -> Answer {
 
 fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> Answer {
     let tokens = api::tokens::page_of_tokens(call, &query.search())?;
-    let page = Page::new(call, Tab::Tokens, text::TOKENS);
+    let page = Page::new(call, Tab::Tokens);
     let view = &page.view;
     let main = html! {
         @if let Some((lead, shown)) = added { (once(view, lead, Some(shown))) }
@@ -241,7 +200,7 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
             p.say { (view.t(text::WITHOUT_END)) }
         }
     };
-    Ok(page.show(&main))
+    Ok(page.show_headed(page.view.t(text::TOKENS), &main))
 }
 
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
@@ -271,7 +230,7 @@ fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
 pub(crate) fn audit(call: &Call) -> Answer {
     let before = call.query::<BeforePage>()?.before;
     let entries = api::members::find_entries(call, before)?;
-    let page = Page::new(call, Tab::Audit, text::AUDIT);
+    let page = Page::new(call, Tab::Audit);
     let view = &page.view;
     let columns = [
         text::TIME,
@@ -297,7 +256,7 @@ pub(crate) fn audit(call: &Call) -> Answer {
             }
         }
     } };
-    Ok(page.show(&main))
+    Ok(page.show_headed(page.view.t(text::AUDIT), &main))
 }
 
 /// Maximum length of a text of the audit log on the page, in characters.

@@ -5,11 +5,10 @@ use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::gpu::{Table, host_path, maintained};
+use super::gpu::{HostNames, host_path, maintained};
 use super::guide::guide;
-use super::layout::{Frame, Tab, View, age, encode, workspace_path};
+use super::layout::{Frame, Page, Tab, View, age, encode};
 use super::text;
-use crate::access::MemberCaller;
 use crate::api;
 use crate::availability::{
     Availability, Compact, Counts, Demand, Group, HostLine, Row, Wall, WallModel,
@@ -92,41 +91,37 @@ impl Filter {
 }
 
 pub(crate) fn availability(call: &Call) -> Answer {
-    let (app, view, caller) = (&call.app, call.view(), call.caller());
+    let app = &call.app;
+    let page = &Page::new(call, Tab::Availability);
+    let view = &page.view;
     let filter: Filter = call.query()?;
-    let frame = Frame::live(view.t(text::AVAILABILITY), caller, Tab::Availability);
+    let title = view.t(text::AVAILABILITY);
     if filter.is_compact() {
-        let found = Compact::new(&call.hosts()?, &app.live, &filter.demand(), app.now());
+        let found = Compact::new(&call.hosts()?, &app.live, &filter.demand(), page.now);
         let main = html! {
-            (head(&view, &found.counts))
-            (form(&view, &filter, &found.counts))
+            (head(view, &found.counts))
+            (form(view, &filter, &found.counts))
             div data-part="gpus" {
-                (lines(&view, caller, &found.hosts))
-                @if found.hosts.is_empty() { (nothing(&view, &filter, caller)) }
+                (lines(page, &found.hosts))
+                @if found.hosts.is_empty() { (nothing(page, &filter)) }
                 (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
             }
         };
-        return Ok(view.page(frame, &main));
+        return Ok(page.show(title, &main));
     }
     let Availability { counts, rows } = api::hosts::find_availability(call, &filter.demand())?;
     let is_guided = app.options.guest.is_some() && filter.is_empty();
-    let table = Table {
-        view: &view,
-        caller,
-        now: app.now(),
-        has_host: true,
-    };
     let main = html! {
-        (head(&view, &counts))
-        @if is_guided { (guide(&view, caller, &rows)) }
-        (form(&view, &filter, &counts))
+        (head(view, &counts))
+        @if is_guided { (guide(page, &rows)) }
+        (form(view, &filter, &counts))
         div data-part="gpus" {
-            @for group in Group::ALL { (section(&table, group, &counts, &rows)) }
-            @if rows.is_empty() { (nothing(&view, &filter, caller)) }
+            @for group in Group::ALL { (section(page, group, &counts, &rows)) }
+            @if rows.is_empty() { (nothing(page, &filter)) }
             (view.pages(counts.page, counts.pages, |page| filter.page(page)))
         }
     };
-    Ok(view.page(frame, &main))
+    Ok(page.show(title, &main))
 }
 
 /// The page of a wall screen: how many GPUs are free, by model, and which are idle-held since when. People and links are left out.
@@ -232,19 +227,20 @@ pub(super) fn class(group: Group) -> &'static str {
 }
 
 /// One line for each host with a square for each GPU.
-fn lines(view: &View, caller: &MemberCaller, hosts: &[HostLine]) -> Markup {
+fn lines(page: &Page<'_>, hosts: &[HostLine]) -> Markup {
     html! {
         @if !hosts.is_empty() {
             section {
                 ul.hosts {
-                    @for host in hosts { li { (line(view, caller, host)) } }
+                    @for host in hosts { li { (line(page, host)) } }
                 }
             }
         }
     }
 }
 
-fn line(view: &View, caller: &MemberCaller, host: &HostLine) -> Markup {
+fn line(page: &Page<'_>, host: &HostLine) -> Markup {
+    let view = &page.view;
     let count = |group: Group| {
         let own = host.gpus.iter().filter(|(_, own)| *own == group);
         Some((own.count(), group)).filter(|(count, _)| *count > 0)
@@ -257,7 +253,7 @@ fn line(view: &View, caller: &MemberCaller, host: &HostLine) -> Markup {
     let name = sanitize(&host.host_name);
     html! {
         span.host {
-            a href=(host_path(caller, &host.host)) { (name) }
+            a href=(host_path(page.caller, &host.host)) { (name) }
             small {
                 (sanitize(&host.model))
                 @if let Some(maintenance) = &host.maintenance { " · " (maintained(view, maintenance)) }
@@ -299,8 +295,8 @@ fn form(view: &View, filter: &Filter, found: &Counts) -> Markup {
     }
 }
 
-fn section(table: &Table<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Markup {
-    let view = table.view;
+fn section(page: &Page<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Markup {
+    let view = &page.view;
     let rows = rows.iter().filter(|row| row.group == group);
     let rows: Vec<&Row> = rows.collect();
     let name = view.t(text::group(group));
@@ -310,21 +306,22 @@ fn section(table: &Table<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Ma
                 h2 { (name) " " span.number { (counts.counts[group as usize]) } }
                 @if group == Group::IdleHeld { p.say { (view.t(text::ASK)) } }
                 @if group == Group::FreeSoon { p.say { (view.t(text::SOON)) } }
-                (table.write(name, &rows))
+                (page.gpus(name, &rows, HostNames::Shown))
             }
         }
     }
 }
 
-fn nothing(view: &View, filter: &Filter, caller: &MemberCaller) -> Markup {
+fn nothing(page: &Page<'_>, filter: &Filter) -> Markup {
+    let view = &page.view;
     html! {
         section {
             @if !filter.is_empty() {
                 p.say { (view.t(text::NO_MATCH)) }
             } @else {
                 p.say { (view.t(text::NO_HOSTS)) }
-                @if caller.role >= Role::Admin {
-                    p { a.button href=(format!("{}/servers", workspace_path(caller))) { (view.t(text::ADD_FIRST)) } }
+                @if page.caller.role >= Role::Admin {
+                    p { a.button href=(page.path("/servers")) { (view.t(text::ADD_FIRST)) } }
                 }
             }
         }

@@ -11,11 +11,10 @@ use gua_model::{Bytes, Missing, State};
 use gua_wire::live::{GpuKeep, LiveGpu, LiveValue};
 use gua_wire::snapshot::ProcessType;
 use gua_wire::users::is_pseudonym;
-use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::availability::class;
-use super::layout::{View, age, encode, utc, workspace_path};
+use super::layout::{Page, View, age, encode, utc, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
 use crate::availability::{Group, Row, model};
@@ -25,21 +24,20 @@ use crate::live::{DAY_SLOTS, holders};
 const WIDTH: usize = 105;
 const HEIGHT: usize = 20;
 
-/// Context of a table of GPUs, besides its rows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Table<'a> {
-    pub(super) view: &'a View,
-    pub(super) caller: &'a MemberCaller,
-    pub(super) now: Timestamp,
-    /// Whether the host is named in each row.
-    pub(super) has_host: bool,
+/// Whether the rows of a table name their host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostNames {
+    Shown,
+    /// The page is about one host.
+    Omitted,
 }
 
-impl Table<'_> {
+impl Page<'_> {
     /// Writes a table of GPUs. A column that would be empty is left out.
-    pub(super) fn write(&self, caption: &str, rows: &[&Row]) -> Markup {
-        let view = self.view;
+    pub(super) fn gpus(&self, caption: &str, rows: &[&Row], host_names: HostNames) -> Markup {
+        let view = &self.view;
         let columns = Columns {
+            host_names,
             has_holder: rows.iter().any(|row| is_used(&row.gpu)),
             has_command: rows.iter().any(|row| !self.commands(row).is_empty()),
         };
@@ -62,13 +60,13 @@ impl Table<'_> {
     }
 
     fn row(&self, row: &Row, columns: Columns) -> Markup {
-        let view = self.view;
+        let view = &self.view;
         let gpu = &row.gpu;
         let path = gpu_path(self.caller, row);
         html! {
             tr {
                 th scope="row" {
-                    @if self.has_host {
+                    @if columns.host_names == HostNames::Shown {
                         a href=(host_path(self.caller, &row.host)) { (sanitize(&row.host_name)) } " "
                     }
                     a href=(path) { "#" (gpu.index) }
@@ -76,7 +74,7 @@ impl Table<'_> {
                 }
                 td { (self.state(row)) }
                 @if columns.has_holder { td.who { (self.holder(gpu)) } }
-                td { (since(view, row, self.now)) }
+                td { (self.since(row)) }
                 td.use { (curve(&row.curve)) (percent(view, gpu.util_percent)) }
                 td.day { (strip(view, &row.day)) }
                 td.memory { (memory(view, gpu)) }
@@ -93,7 +91,7 @@ impl Table<'_> {
 
     /// State with its colour, its name, and what else is known about it.
     pub(super) fn state(&self, row: &Row) -> Markup {
-        let view = self.view;
+        let view = &self.view;
         let state = row.gpu.state;
         html! {
             span class=(format!("dot {}", state.as_str())) {}
@@ -112,9 +110,22 @@ impl Table<'_> {
         }
     }
 
+    /// Duration of the current state, and whether its start was seen.
+    pub(super) fn since(&self, row: &Row) -> Markup {
+        let Some(since) = row.since else {
+            return html! {};
+        };
+        let passed = age(since.at, self.now);
+        let shown = match since.is_exact {
+            true => passed,
+            false => self.view.with(text::AT_LEAST, &[&passed]),
+        };
+        html! { time datetime=(since.at) title=(utc(since.at)) { (shown) } }
+    }
+
     /// Names of the people who use the GPU, if the caller may see them.
     pub(super) fn holder(&self, gpu: &LiveGpu) -> Markup {
-        let view = self.view;
+        let view = &self.view;
         let claim = gpu.claim.as_ref();
         let mut names = holders(gpu);
         names.extend(claim.and_then(|claim| claim.owner.as_deref()));
@@ -193,6 +204,7 @@ impl Table<'_> {
 /// Columns of a table that not every row needs.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
+    host_names: HostNames,
     has_holder: bool,
     has_command: bool,
 }
@@ -214,19 +226,6 @@ pub(super) fn host_path(caller: &MemberCaller, host: &HostId) -> String {
 pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
     let host = host_path(caller, &row.host);
     format!("{host}/gpus/{}", encode(row.gpu.uuid.as_str()))
-}
-
-/// Duration of the current state, and whether its start was seen.
-pub(super) fn since(view: &View, row: &Row, now: Timestamp) -> Markup {
-    let Some(since) = row.since else {
-        return html! {};
-    };
-    let passed = age(since.at, now);
-    let shown = match since.is_exact {
-        true => passed,
-        false => view.with(text::AT_LEAST, &[&passed]),
-    };
-    html! { time datetime=(since.at) title=(utc(since.at)) { (shown) } }
 }
 
 /// A value with its unit, or why it is missing.

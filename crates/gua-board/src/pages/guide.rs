@@ -3,14 +3,13 @@
 use maud::{Markup, html};
 
 use super::gpu::{gpu_path, host_path};
-use super::layout::{View, workspace_path};
+use super::layout::Page;
 use super::text;
-use crate::access::MemberCaller;
 use crate::availability::Row;
 
 /// Suggestions for a first visit, with links. Pages of the first GPU with a process serve as examples.
-pub(super) fn guide(view: &View, caller: &MemberCaller, rows: &[Row]) -> Markup {
-    let workspace = workspace_path(caller);
+pub(super) fn guide(page: &Page<'_>, rows: &[Row]) -> Markup {
+    let (view, caller) = (&page.view, page.caller);
     let example = rows.iter().find(|row| !row.gpu.processes.is_empty());
     let example = example.map(|row| {
         let (host, gpu) = (host_path(caller, &row.host), gpu_path(caller, row));
@@ -21,8 +20,8 @@ pub(super) fn guide(view: &View, caller: &MemberCaller, rows: &[Row]) -> Markup 
     });
     let [filter, servers, members] = [
         "?memory=48&gpus=2".to_owned(),
-        format!("{workspace}/servers"),
-        format!("{workspace}/members"),
+        page.path("/servers"),
+        page.path("/members"),
     ];
     let others = [
         (filter, text::GUIDE_FILTER, text::GUIDE_FILTER_LEAD),

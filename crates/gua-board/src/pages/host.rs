@@ -4,15 +4,14 @@ use gua_model::Bytes;
 use gua_model::text::{gigabytes, sanitize};
 use gua_wire::live::{LiveGpu, LiveProcess};
 use gua_wire::snapshot::ProcessType;
-use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::availability::class;
-use super::gpu::{Table, curve, host_path, maintained, memory, percent, since, strip, value};
-use super::layout::{Frame, Tab, View, utc};
+use super::gpu::{HostNames, curve, host_path, maintained, memory, percent, strip, value};
+use super::layout::{Page, Tab, View, utc};
 use super::servers::lateness;
 use super::text::{self, Text};
-use crate::access::{MemberCaller, Via};
+use crate::access::Via;
 use crate::api;
 use crate::api::hosts::HostDetail;
 use crate::availability::{Group, Row, model};
@@ -20,44 +19,33 @@ use crate::call::{Answer, Call};
 use crate::error::Problem;
 
 pub(crate) fn host(call: &Call) -> Answer {
-    let (view, caller) = (call.view(), call.caller());
+    let page = Page::new(call, Tab::Availability);
     let detail = api::hosts::host(call)?;
     let name = sanitize(&detail.host.host.display_name);
-    let main = content(&view, caller, &detail, call.app.now());
-    Ok(view.page(Frame::live(&name, caller, Tab::Availability), &main))
+    Ok(page.show(&name, &content(&page, &detail)))
 }
 
 /// Content of the page of a host.
-pub(super) fn content(
-    view: &View,
-    caller: &MemberCaller,
-    detail: &HostDetail,
-    now: Timestamp,
-) -> Markup {
-    let table = Table {
-        view,
-        caller,
-        now,
-        has_host: false,
-    };
+pub(super) fn content(page: &Page<'_>, detail: &HostDetail) -> Markup {
+    let view = &page.view;
     let rows: Vec<&Row> = detail.gpus.iter().collect();
     let host = &detail.host.host;
     let name = sanitize(&host.display_name);
-    let path = host_path(caller, &host.id);
+    let path = host_path(page.caller, &host.id);
     html! {
         h1 { (name) }
         div data-part="host" data-page=(path) {
-            @if let Some(maintenance) = host.maintenance(now) {
+            @if let Some(maintenance) = host.maintenance(page.now) {
                 p.note { (maintained(view, maintenance)) }
             }
-            (facts(view, caller, detail, now))
+            (facts(page, detail))
             section {
                 h2 { (view.t(text::GPUS)) }
-                @if rows.is_empty() { p.say { (view.t(text::NO_REPORT)) } } @else { (table.write(&name, &rows)) }
+                @if rows.is_empty() { p.say { (view.t(text::NO_REPORT)) } } @else { (page.gpus(&name, &rows, HostNames::Omitted)) }
             }
             section {
                 h2 { (view.t(text::PROCESSES)) }
-                (processes(&table, &rows, text::NO_PROCESSES))
+                (processes(page, &rows, text::NO_PROCESSES))
             }
             @if !detail.problems.is_empty() {
                 section {
@@ -69,17 +57,18 @@ pub(super) fn content(
     }
 }
 
-fn facts(view: &View, caller: &MemberCaller, detail: &HostDetail, now: Timestamp) -> Markup {
+fn facts(page: &Page<'_>, detail: &HostDetail) -> Markup {
+    let view = &page.view;
     let host = &detail.host;
     // The only host of `gua serve` is enrolled when the server starts.
-    let is_local = matches!(caller.account.via, Via::Local);
+    let is_local = matches!(page.caller.account.via, Via::Local);
     let unknown = || view.t(text::UNKNOWN).to_owned();
     let version = |version: &Option<String>| version.as_deref().map_or_else(unknown, sanitize);
     html! {
         dl.facts {
             (fact(view.t(text::LAST_REPORT), &html! {
                 @match host.last_seen {
-                    Some(at) => (view.ago(at, now)),
+                    Some(at) => (view.ago(at, page.now)),
                     None => (view.t(text::NEVER)),
                 }
                 @if let Some(lateness) = lateness(host) { " " span.bad { (view.t(lateness)) } }
@@ -100,14 +89,14 @@ fn fact(name: &str, value: &Markup) -> Markup {
 }
 
 /// Lists the processes of GPUs.
-fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
-    let view = table.view;
+fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
+    let view = &page.view;
     let all = rows.iter();
     let all: Vec<(&LiveGpu, &LiveProcess)> = all
         .flat_map(|row| row.gpu.processes.iter().map(|process| (&row.gpu, process)))
         .collect();
     let name = |name: &Option<String>| {
-        let unknown = match table.caller.sees_names() {
+        let unknown = match page.caller.sees_names() {
             false => text::HIDDEN,
             true => text::UNKNOWN,
         };
@@ -141,28 +130,23 @@ fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
 }
 
 pub(crate) fn gpu(call: &Call) -> Answer {
-    let (view, caller) = (call.view(), call.caller());
+    let page = Page::new(call, Tab::Availability);
+    let view = &page.view;
     let detail = api::hosts::host(call)?;
     let uuid = call.path("gpu");
     let mut rows = detail.gpus.iter();
     let row = rows.find(|row| row.gpu.uuid.as_str() == uuid);
     let row = row.ok_or(Problem::NotFound("GPU"))?;
-    let table = Table {
-        view: &view,
-        caller,
-        now: call.app.now(),
-        has_host: false,
-    };
     let title = format!("{} #{}", sanitize(&row.host_name), row.gpu.index);
     let main = html! {
         h1 {
-            a href=(host_path(caller, &row.host)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
+            a href=(host_path(page.caller, &row.host)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
             small { (sanitize(&model(&row.gpu))) }
         }
         div data-part="gpu" {
             section {
                 h2 { (view.t(text::WHY)) }
-                (evidence(&table, row))
+                (evidence(&page, row))
             }
             section {
                 h2 { (view.t(text::LAST_HOUR)) }
@@ -171,15 +155,15 @@ pub(crate) fn gpu(call: &Call) -> Answer {
             }
             section {
                 h2 { (view.t(text::LAST_DAY)) }
-                div.large { (strip(&view, &row.day)) }
+                div.large { (strip(view, &row.day)) }
                 p.axis { span { (view.t(text::DAY_AXIS)) } span { (view.t(text::NOW)) } }
-                (legend(&view))
+                (legend(view))
             }
             section {
                 h2 { (view.t(text::PROCESSES)) }
-                (processes(&table, &[row], text::NO_PROCESS))
+                (processes(&page, &[row], text::NO_PROCESS))
             }
-            @let commands = table.commands(row);
+            @let commands = page.commands(row);
             @if !commands.is_empty() {
                 section {
                     h2 { (view.t(text::COMMAND)) }
@@ -188,7 +172,7 @@ pub(crate) fn gpu(call: &Call) -> Answer {
             }
         }
     };
-    Ok(view.page(Frame::live(&title, caller, Tab::Availability), &main))
+    Ok(page.show(&title, &main))
 }
 
 /// Colours of the strip of a day.
@@ -203,13 +187,13 @@ fn legend(view: &View) -> Markup {
 }
 
 /// The state of a GPU with the readings that it follows from.
-fn evidence(table: &Table<'_>, row: &Row) -> Markup {
-    let view = table.view;
+fn evidence(page: &Page<'_>, row: &Row) -> Markup {
+    let view = &page.view;
     let gpu = &row.gpu;
     let celsius = |value: i32| format!("{value} °C");
     let watts = |value: u64| format!("{} W", value / 1000);
     html! {
-        p.lead { (table.state(row)) " · " (view.t(text::reason(gpu.state))) }
+        p.lead { (page.state(row)) " · " (view.t(text::reason(gpu.state))) }
         @if let Some(maintenance) = &row.maintenance {
             p.note { (maintained(view, maintenance)) }
         } @else if row.is_stale {
@@ -223,8 +207,8 @@ fn evidence(table: &Table<'_>, row: &Row) -> Markup {
             }
         }
         dl.facts {
-            (fact(view.t(text::SINCE), &since(view, row, table.now)))
-            (fact(view.t(text::HOLDER), &html! { (table.holder(gpu)) (table.kept(gpu)) }))
+            (fact(view.t(text::SINCE), &page.since(row)))
+            (fact(view.t(text::HOLDER), &html! { (page.holder(gpu)) (page.kept(gpu)) }))
             (fact(view.t(text::UTILISATION), &percent(view, gpu.util_percent)))
             (fact(view.t(text::MEMORY), &memory(view, gpu)))
             (fact(view.t(text::TEMPERATURE), &value(view, gpu.temperature_celsius, celsius)))
@@ -241,7 +225,7 @@ fn evidence(table: &Table<'_>, row: &Row) -> Markup {
             @if let Some(instance) = &gpu.instance {
                 (fact(view.t(text::PART_OF), &html! { (instance.parent.as_str()) }))
             }
-            (fact(view.t(text::LAST_REPORT), &view.ago(row.received_at, table.now)))
+            (fact(view.t(text::LAST_REPORT), &view.ago(row.received_at, page.now)))
             (fact(view.t(text::UUID), &html! { code { (gpu.uuid.as_str()) } }))
         }
     }

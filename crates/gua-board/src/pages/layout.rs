@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::asset::{SCRIPT, STYLE};
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via, cookie};
+use crate::call::Call;
 use crate::request::SignOn;
 
 /// Cookie with the language that a person chose.
@@ -225,6 +226,49 @@ impl View {
     }
 }
 
+/// A page of a member.
+pub(crate) struct Page<'a> {
+    pub(crate) view: View,
+    pub(crate) caller: &'a MemberCaller,
+    pub(crate) now: Timestamp,
+    tab: Tab,
+}
+
+impl<'a> Page<'a> {
+    pub(crate) fn new(call: &'a Call, tab: Tab) -> Self {
+        Self::of(call, call.caller(), tab)
+    }
+
+    pub(crate) fn of(call: &Call, caller: &'a MemberCaller, tab: Tab) -> Self {
+        Self {
+            view: call.view(),
+            caller,
+            now: call.app.now(),
+            tab,
+        }
+    }
+
+    pub(crate) fn show(&self, title: &str, main: &Markup) -> Response {
+        let frame = Frame {
+            title,
+            caller: Some(self.caller),
+            tab: Some(self.tab),
+            is_live: matches!(self.tab, Tab::Overview | Tab::Availability | Tab::Servers),
+        };
+        self.view.page(frame, main)
+    }
+
+    /// Shows the page with its title as the heading.
+    pub(crate) fn show_headed(&self, title: &str, main: &Markup) -> Response {
+        self.show(title, &html! { h1 { (title) } (main) })
+    }
+
+    /// Path of a form or page of the workspace.
+    pub(crate) fn path(&self, rest: &str) -> String {
+        workspace_path(self.caller) + rest
+    }
+}
+
 /// Frame around the content of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
@@ -243,16 +287,6 @@ impl<'a> Frame<'a> {
             caller: None,
             tab: None,
             is_live: false,
-        }
-    }
-
-    /// Creates the frame of a page that updates itself.
-    pub(crate) fn live(title: &'a str, caller: &'a MemberCaller, tab: Tab) -> Self {
-        Self {
-            title,
-            caller: Some(caller),
-            tab: Some(tab),
-            is_live: true,
         }
     }
 }

@@ -7,7 +7,7 @@ use gua_wire::nvgpu::ClusterEntry;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{Frame, Tab, View, encode};
+use super::layout::{Page, Tab, View, encode};
 use super::text::{self, Text};
 use crate::api;
 use crate::call::{Answer, Call};
@@ -42,18 +42,18 @@ fn day() -> String {
 /// `GET /`: this host, then every agent with its GPUs as nvgpu's master shows them. The table is folded if the only agent is
 /// this host, which is shown above it already.
 pub(crate) fn overview(call: &Call) -> Answer {
-    let (app, view) = (&call.app, call.view());
-    let local = app.local()?;
-    let caller = &local.caller;
+    let local = call.app.local()?;
+    let page = Page::of(call, &local.caller, Tab::Overview);
+    let view = &page.view;
     let agents = local.host.cluster();
-    let detail = api::hosts::detail(app, caller, &local.id)?;
+    let detail = api::hosts::detail(&call.app, page.caller, &local.id)?;
     let has_others = agents.iter().any(|agent| agent.name != "self");
     let tables = html! {
         @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }
-        @for agent in &agents { (section(&view, agent)) }
+        @for agent in &agents { (section(view, agent)) }
     };
     let main = html! {
-        (super::host::content(&view, caller, &detail, app.now()))
+        (super::host::content(&page, &detail))
         section {
             h2 { (view.t(text::REPORT)) }
             p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (view.t(name)) } " " } }
@@ -63,8 +63,7 @@ pub(crate) fn overview(call: &Call) -> Answer {
             (tables)
         }
     };
-    let frame = Frame::live(view.t(text::THIS_HOST), caller, Tab::Overview);
-    Ok(view.page(frame, &main))
+    Ok(page.show(view.t(text::THIS_HOST), &main))
 }
 
 fn section(view: &View, agent: &Agent) -> Markup {
@@ -120,13 +119,13 @@ pub(crate) fn report(call: &Call) -> Answer {
 
 /// `GET /people`: hours per person.
 pub(crate) fn people(call: &Call) -> Answer {
-    let view = call.view();
     let window = window(call)?;
     let local = call.app.local()?;
+    let page = Page::of(call, &local.caller, Tab::People);
+    let view = &page.view;
     let people = local.host.people(&window.since)?;
     let title = view.t(text::PEOPLE);
     let main = html! {
-        h1 { (title) }
         p { @for (since, name) in WINDOWS {
             a.button href=(format!("/people?since={since}")) aria-current=[(since == window.since).then_some("true")] { (view.t(name)) } " "
         } }
@@ -147,11 +146,7 @@ pub(crate) fn people(call: &Call) -> Answer {
             } }
         }
     };
-    let frame = Frame {
-        is_live: false,
-        ..Frame::live(title, &local.caller, Tab::People)
-    };
-    Ok(view.page(frame, &main))
+    Ok(page.show_headed(title, &main))
 }
 
 /// `GET /people/{name}`: the statement of this month.

@@ -5,8 +5,8 @@ use gua_board_store::registry::{Role, UserName};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::admin::{Page, once};
-use super::layout::{Tab, encode, see_other, utc, workspace_path};
+use super::admin::once;
+use super::layout::{Page, Tab, encode, see_other, utc, workspace_path};
 use super::text;
 use crate::access::{MemberCaller, Via};
 use crate::api;
@@ -40,12 +40,12 @@ fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
     let caller = call.caller();
     let is_own = person.member.account == caller.account.id;
     let tab = if is_own { Tab::Me } else { Tab::Members };
-    let page = Page::new(call, tab, text::ME);
+    let page = Page::new(call, tab);
     let view = &page.view;
     let own = path_of(caller, &person.member.account);
     let name = sanitize(&person.member.name);
     let title = if is_own { view.t(text::ME) } else { &name };
-    Ok(page.show_as(title, &html! {
+    Ok(page.show_headed(title, &html! {
         (once(view, text::CODE_READY, line))
         section {
             p.say { strong { (name) } " · " (person.member.role) }

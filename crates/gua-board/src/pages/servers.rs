@@ -2,12 +2,11 @@
 
 use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
 use gua_model::text::sanitize;
-use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::admin::{ListQuery, Page, button, groups_field, once, until};
+use super::admin::{ListQuery, button, groups_field, once, until};
 use super::gpu::maintained;
-use super::layout::{Tab, View, encode, utc};
+use super::layout::{Page, Tab, View, encode, utc};
 use super::text;
 use crate::api::alerts::{AlertEntry, ConfiguredAlert};
 use crate::api::hosts::HostDocument;
@@ -50,7 +49,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     let configured = api::alerts::configured_alerts(call);
     let mut keys = api::keys::enrolment_keys(call)?.items;
     keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
-    let page = Page::new(call, Tab::Servers, text::SERVERS);
+    let page = Page::new(call, Tab::Servers);
     let view = &page.view;
     let main = html! {
         (once(view, text::KEY_READY, line))
@@ -59,8 +58,8 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             div data-part="servers" {
                 @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
                 @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
-                @else { (host_table(&page, shown, &hosts, now)) }
-                (refusal_list(view, &refusals, now))
+                @else { (host_table(&page, shown, &hosts)) }
+                (refusal_list(&page, &refusals))
             }
             (query.links(view, &found))
         }
@@ -78,7 +77,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
         @if !alerts.is_empty() {
             section {
                 h2 { (view.t(text::ALERTS)) }
-                (alert_table(&page, &alerts, now))
+                (alert_table(&page, &alerts))
             }
         }
         section {
@@ -99,10 +98,10 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             (key_table(&page, &keys))
         }
     };
-    Ok(page.show(&main))
+    Ok(page.show_headed(view.t(text::SERVERS), &main))
 }
 
-fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Timestamp) -> Markup {
+fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host]) -> Markup {
     let columns = [
         text::HOST,
         text::LAST_REPORT,
@@ -111,7 +110,7 @@ fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Time
         text::ENROLLED,
         text::MANAGE,
     ];
-    let rows = html! { @for one in shown { (host_row(page, one, hosts, now)) } };
+    let rows = html! { @for one in shown { (host_row(page, one, hosts)) } };
     page.view.table(None, &columns, &rows)
 }
 
@@ -135,7 +134,7 @@ fn configured_table(view: &View, alerts: &[ConfiguredAlert]) -> Markup {
 }
 
 /// Latest messages of the board's alerts.
-fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup {
+fn alert_table(page: &Page<'_>, alerts: &[AlertEntry]) -> Markup {
     let view = &page.view;
     let status = |alert: &AlertEntry| match &alert.error {
         Some(error) => format!("{}: {}", alert.status, sanitize(error)),
@@ -149,7 +148,7 @@ fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup
         text::DELIVERY,
     ];
     let rows = html! { @for alert in alerts { tr {
-        td { (view.ago(alert.at, now)) }
+        td { (view.ago(alert.at, page.now)) }
         th scope="row" { @match &alert.host {
             Some(host) => a href=(page.path(&format!("/hosts/{}", encode(host)))) { (sanitize(&alert.host_name)) },
             None => (sanitize(&alert.host_name)),
@@ -162,14 +161,15 @@ fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup
 }
 
 /// Hosts that could not enrol in the last day, and why.
-fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup {
+fn refusal_list(page: &Page<'_>, refusals: &[AuditEntry]) -> Markup {
+    let view = &page.view;
     html! {
         @if !refusals.is_empty() {
             h2 { (view.t(text::REFUSED_HOSTS)) }
             ul {
                 @for entry in refusals {
                     li {
-                        (sanitize(&entry.object)) " · " (view.ago(entry.at, now))
+                        (sanitize(&entry.object)) " · " (view.ago(entry.at, page.now))
                         @if let Some(address) = &entry.address { " · " (sanitize(address)) }
                     }
                 }
@@ -179,14 +179,14 @@ fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup 
 }
 
 /// Warnings about a host, and the forms to act on them.
-fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
+fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
     let view = &page.view;
     let id = encode(one.host.id.as_str());
     let name = sanitize(&one.host.display_name);
     let mut known = hosts.iter();
     let same = known.find(|other| one.same_gpus_as.as_ref() == Some(&other.id));
     html! {
-        @if let Some(maintenance) = one.host.maintenance(now) { small.bad { (maintained(view, maintenance)) } }
+        @if let Some(maintenance) = one.host.maintenance(page.now) { small.bad { (maintained(view, maintenance)) } }
         @if !one.host.tags.is_empty() { small { (sanitize(&one.host.tags.join(", "))) } }
         @if !one.host.groups.is_empty() { small { (view.with(text::ONLY_FOR, &[&sanitize(&one.host.groups.join(", "))])) } }
         @if !one.host.is_approved {
@@ -229,7 +229,7 @@ pub(super) fn lateness(host: &HostDocument) -> Option<text::Text> {
     }
 }
 
-fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
+fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
     let view = &page.view;
     let name = sanitize(&one.host.display_name);
     let id = encode(one.host.id.as_str());
@@ -239,9 +239,9 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
         .or(one.host.agent_version.as_ref());
     let free = [one.free_gpus.to_string(), one.gpus.to_string()];
     html! { tr {
-        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts, now)) }
+        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts)) }
         td {
-            @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
+            @match one.last_seen { Some(at) => (view.ago(at, page.now)), None => (view.t(text::NEVER)) }
             @if let Some(lateness) = lateness(one) { small.bad { (view.t(lateness)) } }
         }
         td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
@@ -259,7 +259,7 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
                     button type="submit" { (view.t(text::SET_GROUPS)) }
                 }
                 p.say { (view.t(text::GROUPS_LEAD)) }
-                (maintenance_forms(page, &one.host, now))
+                (maintenance_forms(page, &one.host))
                 p.say { (view.t(text::REVOKE_HOST_LEAD)) }
                 (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
             }
@@ -268,14 +268,14 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
 }
 
 /// Forms that begin and end the maintenance of a host.
-fn maintenance_forms(page: &Page<'_>, host: &Host, now: Timestamp) -> Markup {
+fn maintenance_forms(page: &Page<'_>, host: &Host) -> Markup {
     let view = &page.view;
     let path = page.path(&format!(
         "/servers/{}/maintenance",
         encode(host.id.as_str())
     ));
     html! {
-        @if host.maintenance(now).is_some() {
+        @if host.maintenance(page.now).is_some() {
             form method="post" action=(format!("{path}/end")) { button type="submit" { (view.t(text::END_MAINTENANCE)) } }
         } @else {
             form.row method="post" action=(path) {

@@ -4,8 +4,7 @@ use gua_board_store::registry::{Role, Settings};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::admin::Page;
-use super::layout::{Tab, View};
+use super::layout::{Page, Tab, View};
 use super::text;
 use crate::api;
 use crate::api::settings::{BoardFacts, SettingsDocument};
@@ -13,7 +12,7 @@ use crate::call::{Answer, Call};
 
 pub(crate) fn settings(call: &Call) -> Answer {
     let found = api::settings::settings(call)?;
-    let page = Page::new(call, Tab::Settings, text::SETTINGS);
+    let page = Page::new(call, Tab::Settings);
     let view = &page.view;
     let main = html! {
         section { (form(&page, &found)) }
@@ -29,7 +28,7 @@ pub(crate) fn settings(call: &Call) -> Answer {
             (view.copyable("gua board check"))
         }
     };
-    Ok(page.show(&main))
+    Ok(page.show_headed(view.t(text::SETTINGS), &main))
 }
 
 fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
