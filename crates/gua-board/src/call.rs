@@ -193,7 +193,6 @@ impl Call {
 
     /// Returns how the page is displayed, from the URL and the headers of the request.
     pub(crate) fn view(&self) -> View {
-        let sign_on = self.parts.extensions.get().copied();
-        View::new(&self.parts.uri, self.headers(), sign_on)
+        View::new(&self.parts.uri, self.headers(), self.app.oidc.is_some())
     }
 }

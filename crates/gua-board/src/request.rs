@@ -53,10 +53,6 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
-/// Marks requests to a board with an OpenID Connect provider.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SignOn;
-
 /// Response headers that no page or answer needs to differ from.
 const SAFE_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -86,13 +82,8 @@ pub(crate) async fn observe(
     let route = route.map_or_else(|| "none".to_owned(), |route| route.as_str().to_owned());
     let id = request_id();
     let began = Instant::now();
-    if app.oidc.is_some() {
-        request.extensions_mut().insert(SignOn);
-    }
-    let view = wants_page(request.headers()).then(|| {
-        let sign_on = request.extensions().get().copied();
-        View::new(request.uri(), request.headers(), sign_on)
-    });
+    let view = wants_page(request.headers())
+        .then(|| View::new(request.uri(), request.headers(), app.oidc.is_some()));
     let mut response = next.run(request).await;
     if let Some(view) = view {
         response = as_page(&view, response);

@@ -1,7 +1,7 @@
 //! Common parts of all pages: language, frame, navigation, and the page of a failed request.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use gua_board_store::registry::Role;
 use gua_model::text::{sanitize, short_age};
 use gua_render::chart::Language;
@@ -13,7 +13,6 @@ use super::asset::{SCRIPT, STYLE};
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via, cookie};
 use crate::call::Call;
-use crate::request::SignOn;
 
 /// Cookie with the language that a person chose.
 const LANGUAGE_COOKIE: &str = "gua_language";
@@ -30,12 +29,12 @@ pub(crate) struct View {
     path: String,
     /// Query of the page without the language.
     query: String,
-    /// Present where people can log in at a provider.
-    pub(super) sign_on: Option<SignOn>,
+    /// Whether people can log in at a provider.
+    pub(super) has_provider: bool,
 }
 
 impl View {
-    pub(crate) fn new(uri: &Uri, headers: &HeaderMap, sign_on: Option<SignOn>) -> Self {
+    pub(crate) fn new(uri: &Uri, headers: &HeaderMap, has_provider: bool) -> Self {
         let pairs = uri.query().unwrap_or_default().split('&');
         let (languages, others): (Vec<&str>, Vec<&str>) = pairs
             .filter(|pair| !pair.is_empty())
@@ -54,7 +53,7 @@ impl View {
             is_chosen: chosen.is_some(),
             path: uri.path().to_owned(),
             query: others.join("&"),
-            sign_on,
+            has_provider,
         }
     }
 
@@ -89,18 +88,14 @@ impl View {
 
     /// Answers with a whole page.
     pub(crate) fn page(&self, frame: Frame<'_>, main: &Markup) -> Response {
-        let mut response =
-            (StatusCode::OK, self.document(frame, main).into_string()).into_response();
-        let headers = response.headers_mut();
-        let html = HeaderValue::from_static("text/html; charset=utf-8");
-        headers.insert(header::CONTENT_TYPE, html);
+        let mut response = Html(self.document(frame, main).into_string()).into_response();
         if self.is_chosen {
             let cookie = format!(
                 "{LANGUAGE_COOKIE}={}; SameSite=Lax; Path=/; Max-Age={LANGUAGE_SECONDS}",
                 self.code()
             );
             let cookie = HeaderValue::from_str(&cookie).expect("a code is ASCII");
-            headers.append(header::SET_COOKIE, cookie);
+            response.headers_mut().append(header::SET_COOKIE, cookie);
         }
         response
     }
@@ -447,7 +442,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::COOKIE, cookie.parse().unwrap());
             headers.insert(header::ACCEPT_LANGUAGE, accept.parse().unwrap());
-            let view = View::new(&uri.parse().unwrap(), &headers, None);
+            let view = View::new(&uri.parse().unwrap(), &headers, false);
             assert_eq!(view.code(), expected, "{uri} {cookie} {accept}");
         };
         check("/", "a=b", "de-DE,de;q=0.9", "en");

@@ -1,7 +1,7 @@
 //! Pages that only `gua serve` has: this host with the table of nvgpu's master, the report and the people of this host.
 
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse as _, Response};
 use gua_model::text::sanitize;
 use gua_wire::nvgpu::ClusterEntry;
 use maud::{Markup, html};
@@ -156,9 +156,6 @@ pub(crate) fn person(call: &Call) -> Answer {
 }
 
 fn document(page: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, DOCUMENT_POLICY),
-    ];
-    (headers, page).into_response()
+    let headers = [(header::CONTENT_SECURITY_POLICY, DOCUMENT_POLICY)];
+    (headers, Html(page)).into_response()
 }

@@ -55,7 +55,7 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
             label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="current-password" required; }
             button type="submit" { (title) }
         }
-        @if view.sign_on.is_some() { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
+        @if view.has_provider { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
     };
     view.narrow_page(title, &inside)
 }
@@ -87,7 +87,7 @@ pub(crate) fn join_form(call: &Call) -> Answer {
             small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
             button type="submit" { (view.t(text::CREATE)) }
         }
-        @if view.sign_on.is_some() {
+        @if view.has_provider {
             form.stack method="post" action="/oidc/join" {
                 label { (view.t(text::LINK)) input name="link" autocomplete="off" required; }
                 button type="submit" { (view.t(text::SIGN_ON)) }
