@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at, sleep};
 use tracing::{info, warn};
 
@@ -136,14 +137,16 @@ impl Board {
         self.runtime.block_on(async move {
             let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-            let expiry = tokio::spawn(expire(Arc::clone(&app)));
-            let days = tokio::spawn(keep_days(Arc::clone(&app)));
-            let fleet = fleet.map(|fleet| tokio::spawn(fleet.run(Arc::clone(&app))));
-            let host = app
-                .options
-                .local
-                .is_some()
-                .then(|| tokio::spawn(watch_host(Arc::clone(&app))));
+            // Aborted when the server stops.
+            let mut work = JoinSet::new();
+            work.spawn(expire(Arc::clone(&app)));
+            work.spawn(keep_days(Arc::clone(&app)));
+            if let Some(fleet) = fleet {
+                work.spawn(fleet.run(Arc::clone(&app)));
+            }
+            if app.options.local.is_some() {
+                work.spawn(watch_host(Arc::clone(&app)));
+            }
             let acceptor = self.reloads.tls.as_ref().map(|tls| tls.acceptor());
             let reloads = self.reloads.watch()?;
             started();
@@ -156,10 +159,6 @@ impl Board {
                 info!("stop requested");
             };
             let served = serve(self.listener, acceptor, app, stop).await;
-            expiry.abort();
-            days.abort();
-            drop(fleet.inspect(tokio::task::JoinHandle::abort));
-            drop(host.inspect(tokio::task::JoinHandle::abort));
             served.map_err(|source| RunError::Listen { address, source })
         })
     }
