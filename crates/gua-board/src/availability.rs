@@ -175,12 +175,10 @@ pub(crate) struct Availability {
 /// One host in the compact form: its GPUs as groups.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLine {
-    pub(crate) host: HostId,
-    pub(crate) host_name: String,
+    pub(crate) host: Host,
     /// Model of most of its GPUs.
     pub(crate) model: String,
     pub(crate) is_stale: bool,
-    pub(crate) maintenance: Option<Maintenance>,
     /// Index and group of each matching GPU.
     pub(crate) gpus: Vec<(u32, Group)>,
 }
@@ -266,11 +264,9 @@ impl Compact {
             found.sort_by_key(|one| Reverse(one.free()));
             let shown = counts.turn_to(demand.page, found.len(), LINES);
             let line = |one: &Match<'_>| HostLine {
-                host: one.host.id.clone(),
-                host_name: one.host.display_name.clone(),
+                host: one.host.clone(),
                 model: one.live.models[one.gpus[0].0].to_string(),
                 is_stale: one.live.is_stale(now),
-                maintenance: one.host.maintenance(now).cloned(),
                 gpus: one
                     .gpus
                     .iter()

@@ -250,13 +250,13 @@ fn line(page: &Page<'_>, host: &HostLine) -> Markup {
         .filter_map(count)
         .map(|(count, group)| format!("{count} {}", view.t(text::group(group))))
         .collect();
-    let name = sanitize(&host.host_name);
+    let name = sanitize(&host.host.display_name);
     html! {
         span.host {
-            a href=(host_path(page.caller, &host.host)) { (name) }
+            a href=(host_path(page.caller, &host.host.id)) { (name) }
             small {
                 (sanitize(&host.model))
-                @if let Some(maintenance) = &host.maintenance { " · " (maintained(view, maintenance)) }
+                @if let Some(maintenance) = host.host.maintenance(page.now) { " · " (maintained(view, maintenance)) }
                 @else if host.is_stale { " · " (view.t(text::STALE)) }
             }
         }
