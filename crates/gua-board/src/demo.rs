@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gua_board_store::ledger::Form;
-use gua_board_store::registry::{Account, FIRST_WORKSPACE, HostClaim, NewAccount, Role};
+use gua_board_store::registry::{Account, FIRST_WORKSPACE, Role};
 use gua_board_store::{HostId, Kind, Secret, SecretHash};
 use gua_model::{FaultKind, GpuUuid, Missing, State};
 use gua_wire::LiveReport;
@@ -69,33 +69,14 @@ pub struct Guest {
 impl Fleet {
     /// Enrols the fleet in new data. Returns the secret of the link for the guest as well.
     pub fn enrol(set_up: SetUp<'_>) -> Result<(Self, Guest, Secret), SetUpError> {
-        let by = set_up.change();
-        let workspace = set_up.workspace(FIRST_WORKSPACE)?.id;
         let mut accounts = Vec::new();
         for (name, role) in ACCOUNTS {
-            let account = NewAccount {
-                name: name.to_owned(),
-                password: None,
-                workspace: workspace.clone(),
-                role,
-            };
-            accounts.push(set_up.registry.add_account(&by, &account)?);
+            accounts.push(set_up.add_guest(name, role)?);
         }
         let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(HOSTS))?;
         let mut hosts = Vec::new();
         for host in 0..HOSTS {
-            let token = Secret::generate(Kind::Agent);
-            let claim = HostClaim {
-                key: key.hash(),
-                token: token.hash(),
-                token_prefix: token.prefix(),
-                hostname: Some(host_name(host)),
-                agent_version: Some(VERSION.to_owned()),
-                driver_version: None,
-                address: None,
-                at: set_up.now,
-            };
-            hosts.push(set_up.registry.claim(&claim)?.id);
+            hosts.push(set_up.enrol(&key, host_name(host), Some(VERSION.to_owned()))?);
         }
         let link = Secret::generate(Kind::Link);
         let guest = Guest {

@@ -11,10 +11,8 @@ use axum::Json;
 use axum::http::{HeaderMap, header};
 use data_encoding::BASE64;
 use gua_board_store::ledger::Form;
-use gua_board_store::registry::{
-    FIRST_WORKSPACE, HostClaim, NewAccount, Role, Settings, Workspace,
-};
-use gua_board_store::{HostId, Kind, Secret, SecretHash};
+use gua_board_store::registry::{FIRST_WORKSPACE, Role, Settings, Workspace};
+use gua_board_store::{HostId, SecretHash};
 use gua_model::GpuUuid;
 use gua_model::server_url::names_this_host;
 use gua_model::table::Table;
@@ -125,15 +123,7 @@ impl Local {
     ) -> Result<Self, SetUpError> {
         let by = set_up.change();
         let workspace = set_up.workspace(FIRST_WORKSPACE)?;
-        let account = set_up.registry.add_account(
-            &by,
-            &NewAccount {
-                name: ACCOUNT.to_owned(),
-                password: None,
-                workspace: workspace.id.clone(),
-                role: Role::Member,
-            },
-        )?;
+        let account = set_up.add_guest(ACCOUNT, Role::Member)?;
         // The pages are about this host, so its name is their heading.
         let settings = Settings {
             title: Some(hostname.to_owned()),
@@ -147,20 +137,10 @@ impl Local {
             ..workspace
         };
         let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(1))?;
-        let token = Secret::generate(Kind::Agent);
-        let claimed = set_up.registry.claim(&HostClaim {
-            key: key.hash(),
-            token: token.hash(),
-            token_prefix: token.prefix(),
-            hostname: Some(hostname.to_owned()),
-            agent_version: None,
-            driver_version: None,
-            address: None,
-            at: set_up.now,
-        })?;
+        let id = set_up.enrol(&key, hostname.to_owned(), None)?;
         Ok(Self {
             host,
-            id: claimed.id,
+            id,
             caller: MemberCaller {
                 account: AccountCaller {
                     id: account.id,

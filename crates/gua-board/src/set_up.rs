@@ -3,10 +3,10 @@
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{
-    Actor, Change, KeyLimits, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role,
-    Scope, Workspace,
+    Account, Actor, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, LinkPurpose, NewAccount,
+    NewApiToken, NewEnrolmentKey, NewLink, Role, Scope, Workspace,
 };
-use gua_board_store::{Kind, Registry, Secret, StoreError};
+use gua_board_store::{HostId, Kind, Registry, Secret, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::Problem;
@@ -86,6 +86,38 @@ impl SetUp<'_> {
         let all = self.registry.workspaces()?;
         let found = all.into_iter().find(|workspace| workspace.name == name);
         found.ok_or_else(|| SetUpError::NoWorkspace(name.to_owned()))
+    }
+
+    /// Adds an account without a password to the first workspace.
+    pub(crate) fn add_guest(&self, name: &str, role: Role) -> Result<Account, SetUpError> {
+        let account = NewAccount {
+            name: name.to_owned(),
+            password: None,
+            workspace: self.workspace(FIRST_WORKSPACE)?.id,
+            role,
+        };
+        Ok(self.registry.add_account(&self.change(), &account)?)
+    }
+
+    /// Enrols a host for which this program itself reports.
+    pub(crate) fn enrol(
+        &self,
+        key: &Secret,
+        hostname: String,
+        agent_version: Option<String>,
+    ) -> Result<HostId, SetUpError> {
+        let token = Secret::generate(Kind::Agent);
+        let host = self.registry.claim(&HostClaim {
+            key: key.hash(),
+            token: token.hash(),
+            token_prefix: token.prefix(),
+            hostname: Some(hostname),
+            agent_version,
+            driver_version: None,
+            address: None,
+            at: self.now,
+        })?;
+        Ok(host.id)
     }
 
     /// Adds an account with a password.
