@@ -88,12 +88,11 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
     let members = api::members::page_of_members(call, &query.search())?;
     let page = Page::new(call, Tab::Members);
     let (view, caller) = (&page.view, page.caller);
-    let columns = [text::NAME, text::ROLE, text::MANAGE];
     let main = html! {
         (once(view, text::LINK_READY, url))
         section {
             (query.field(&page, "/members", members.pages > 1))
-            (view.table(None, &columns, &html! { @for member in &members.items { tr {
+            (view.table(None, &[text::NAME, text::ROLE, text::MANAGE], &html! { @for member in &members.items { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
@@ -205,17 +204,9 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
 
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
     let view = &page.view;
-    let columns = [
-        text::TOKEN,
-        text::ACCOUNT,
-        text::SCOPE,
-        text::CREATED,
-        text::EXPIRES,
-        text::MANAGE,
-    ];
     html! {
         @if tokens.is_empty() { p.say { (view.t(text::NO_TOKENS)) } } @else {
-            (view.table(None, &columns, &html! { @for token in tokens { tr {
+            (view.table(None, &[text::TOKEN, text::ACCOUNT, text::SCOPE, text::CREATED, text::EXPIRES, text::MANAGE], &html! { @for token in tokens { tr {
                 th scope="row" { code { (token.prefix) "…" } }
                 td { (sanitize(&token.account_name)) }
                 td { (view.t(text::scope(token.scope))) }
@@ -232,16 +223,9 @@ pub(crate) fn audit(call: &Call) -> Answer {
     let entries = api::members::find_entries(call, before)?;
     let page = Page::new(call, Tab::Audit);
     let view = &page.view;
-    let columns = [
-        text::TIME,
-        text::ACTOR,
-        text::ACTION,
-        text::OBJECT,
-        text::ADDRESS,
-    ];
     let main = html! { section {
         @if entries.is_empty() { p.say { (view.t(text::NO_ENTRIES)) } } @else {
-            (view.table(Some("dense"), &columns, &html! { @for entry in &entries { tr {
+            (view.table(Some("dense"), &[text::TIME, text::ACTOR, text::ACTION, text::OBJECT, text::ADDRESS], &html! { @for entry in &entries { tr {
                 td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
                 td { (shortened(&entry.actor)) }
                 td { code { (entry.action.as_str()) } }

@@ -99,10 +99,9 @@ fn names(page: &Page<'_>, person: &Person, own: &str) -> Markup {
         None => view.t(text::ALL_HOSTS).to_owned(),
         Some(host) => sanitize(person.hosts.get(host).map_or(host.as_str(), String::as_str)),
     };
-    let columns = [text::USER_NAME, text::HOST, text::CREATED, text::MANAGE];
     html! {
         @if person.names.is_empty() { p.say { (view.t(text::NO_USER_NAMES)) } } @else {
-            (view.table(None, &columns, &html! { @for one in &person.names { tr {
+            (view.table(None, &[text::USER_NAME, text::HOST, text::CREATED, text::MANAGE], &html! { @for one in &person.names { tr {
                 @let name = sanitize(&one.user.name);
                 th scope="row" { (name) }
                 td { (host(one)) }

@@ -58,7 +58,11 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             div data-part="servers" {
                 @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
                 @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
-                @else { (host_table(&page, shown, &hosts)) }
+                @else {
+                    (view.table(None, &[text::HOST, text::LAST_REPORT, text::GPU, text::VERSION, text::ENROLLED, text::MANAGE], &html! {
+                        @for one in shown { (host_row(&page, one, &hosts)) }
+                    }))
+                }
                 (refusal_list(&page, &refusals))
             }
             (query.links(view, &found))
@@ -67,7 +71,9 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             Ok(configured) if configured.items.is_empty() => {}
             Ok(configured) => section {
                 h2 { (view.t(text::CONFIGURED_ALERTS)) }
-                (configured_table(view, &configured.items))
+                (view.table(Some("dense"), &[text::NAME, text::ALERT, text::LONGER_THAN, text::QUIET_HOURS, text::DESTINATION], &html! {
+                    @for alert in &configured.items { (configured_row(view, alert)) }
+                }))
             }
             Err(_) => section {
                 h2 { (view.t(text::CONFIGURED_ALERTS)) }
@@ -77,7 +83,9 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
         @if !alerts.is_empty() {
             section {
                 h2 { (view.t(text::ALERTS)) }
-                (alert_table(&page, &alerts))
+                (view.table(Some("dense"), &[text::ALERT_TIME, text::HOST, text::ALERT, text::MESSAGE, text::DELIVERY], &html! {
+                    @for alert in &alerts { (alert_row(&page, alert)) }
+                }))
             }
         }
         section {
@@ -101,53 +109,25 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     Ok(page.show_headed(view.t(text::SERVERS), &main))
 }
 
-fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host]) -> Markup {
-    let columns = [
-        text::HOST,
-        text::LAST_REPORT,
-        text::GPU,
-        text::VERSION,
-        text::ENROLLED,
-        text::MANAGE,
-    ];
-    let rows = html! { @for one in shown { (host_row(page, one, hosts)) } };
-    page.view.table(None, &columns, &rows)
-}
-
-/// Table of the configured alerts, with the problems of their destinations.
-fn configured_table(view: &View, alerts: &[ConfiguredAlert]) -> Markup {
-    let columns = [
-        text::NAME,
-        text::ALERT,
-        text::LONGER_THAN,
-        text::QUIET_HOURS,
-        text::DESTINATION,
-    ];
-    let rows = html! { @for alert in alerts { tr {
+/// A configured alert, with the problem of its destination.
+fn configured_row(view: &View, alert: &ConfiguredAlert) -> Markup {
+    html! { tr {
         th scope="row" { (sanitize(&alert.name)) }
         td.long { code { (alert.when.replace(',', ", ")) } }
         td { (alert.longer_than.as_deref().unwrap_or_else(|| view.t(text::DEFAULT))) }
         td { (alert.quiet.as_deref().unwrap_or("–")) }
         td.long { (alert.to) @if let Some(problem) = &alert.problem { small.bad { (sanitize(problem)) } } }
-    } } };
-    view.table(Some("dense"), &columns, &rows)
+    } }
 }
 
-/// Latest messages of the board's alerts.
-fn alert_table(page: &Page<'_>, alerts: &[AlertEntry]) -> Markup {
+/// A message of an alert.
+fn alert_row(page: &Page<'_>, alert: &AlertEntry) -> Markup {
     let view = &page.view;
-    let status = |alert: &AlertEntry| match &alert.error {
+    let status = match &alert.error {
         Some(error) => format!("{}: {}", alert.status, sanitize(error)),
         None => alert.status.to_owned(),
     };
-    let columns = [
-        text::ALERT_TIME,
-        text::HOST,
-        text::ALERT,
-        text::MESSAGE,
-        text::DELIVERY,
-    ];
-    let rows = html! { @for alert in alerts { tr {
+    html! { tr {
         td { (view.ago(alert.at, page.now)) }
         th scope="row" { @match &alert.host {
             Some(host) => a href=(page.path(&format!("/hosts/{}", encode(host)))) { (sanitize(&alert.host_name)) },
@@ -155,9 +135,8 @@ fn alert_table(page: &Page<'_>, alerts: &[AlertEntry]) -> Markup {
         } }
         td { code { (sanitize(&alert.when)) } }
         td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
-        td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status(alert)) }
-    } } };
-    view.table(Some("dense"), &columns, &rows)
+        td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status) }
+    } }
 }
 
 /// Hosts that could not enrol in the last day, and why.
