@@ -1,11 +1,13 @@
 //! A request as its handler sees it: who calls, and what the path, the query and the body say.
 //!
-//! Most handlers are plain functions of a [`Call`]. They read and write the store, so they run on a thread for blocking work.
+//! Most handlers are plain functions of a [`Call`]. They read and write the store, so they run on a thread for blocking work. A
+//! [`Task`] reads the body itself.
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts as _, Query, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -40,9 +42,18 @@ pub(crate) struct Handler {
 /// A request whose caller has been admitted.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
-    parts: Parts,
+    pub(crate) parts: Parts,
     path: RawPathParams,
     body: Bytes,
+}
+
+/// Async function that answers a call as a task of the runtime.
+pub(crate) type Task = fn(Call, Body) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Runs the task of a route.
+pub(crate) async fn run(State((app, task)): State<(Arc<App>, Task)>, request: Request) -> Answer {
+    let (call, body) = Call::begin(app, request).await?;
+    task(call, body).await
 }
 
 /// Runs the handler of a route. After a form has changed something, the browser is redirected to its page, so that a reload
@@ -51,7 +62,10 @@ pub(crate) async fn answer(
     State((app, handler)): State<(Arc<App>, Handler)>,
     request: Request,
 ) -> Answer {
-    let call = Call::read(Arc::clone(&app), request).await?;
+    let (mut call, body) = Call::begin(Arc::clone(&app), request).await?;
+    if !call.parts.method.is_safe() {
+        call.body = read_body(body, MAX_BYTES).await?;
+    }
     let _permit = match handler.hashes_password {
         true => Some(app.hashes.acquire().await.map_err(|_| Problem::Stopping)?),
         false => None,
@@ -68,20 +82,18 @@ pub(crate) async fn answer(
 }
 
 impl Call {
-    async fn read(app: Arc<App>, request: Request) -> Result<Self, Problem> {
+    /// Returns the call without its body.
+    async fn begin(app: Arc<App>, request: Request) -> Result<(Self, Body), Problem> {
         let (mut parts, body) = request.into_parts();
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
         let path = path.map_err(|_| Problem::NotFound("path"))?;
-        let body = match parts.method.is_safe() {
-            true => Bytes::new(),
-            false => read_body(body, MAX_BYTES).await?,
-        };
-        Ok(Self {
+        let call = Self {
             app,
             parts,
             path,
-            body,
-        })
+            body: Bytes::new(),
+        };
+        Ok((call, body))
     }
 
     /// Returns a value that the server or the access check of the route has attached to the request.

@@ -1,5 +1,6 @@
 //! Health and metrics, for supervisors and monitoring.
 
+use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use gua_render::metrics::Form;
@@ -9,8 +10,8 @@ use crate::call::{Answer, Call};
 use crate::error::Problem;
 
 /// The process runs.
-pub(crate) async fn health() -> &'static str {
-    "ok\n"
+pub(crate) async fn health(_: Call, _: Body) -> Result<&'static str, Problem> {
+    Ok("ok\n")
 }
 
 /// The board can serve: it is not stopping, and the storage answers.

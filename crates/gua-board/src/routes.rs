@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
 use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, HostUser, Member, Role};
 use gua_wire::live::LiveDocument;
@@ -27,7 +27,7 @@ use crate::api::tokens::AddToken;
 use crate::api::{List, Paged, Search, SetGroups, WithSecret};
 use crate::app::App;
 use crate::availability::{Availability, Demand};
-use crate::call::{Handler, answer};
+use crate::call::{Handler, Task, answer, run};
 use crate::error::Problem;
 use crate::openapi::Operation;
 use crate::request::observe;
@@ -48,8 +48,7 @@ pub struct Route {
 enum Kind {
     /// A function that runs on a thread for blocking work.
     Blocking(Handler),
-    /// An async function, which runs as a task of the runtime.
-    Task(fn(MethodFilter) -> MethodRouter<Arc<App>>),
+    Task(Task),
 }
 
 impl fmt::Debug for Route {
@@ -78,7 +77,9 @@ macro_rules! routes {
     (@answer $answer:expr, $page:expr, $hashes_password:literal) => {
         Kind::Blocking(Handler { answer: $answer, page: $page, hashes_password: $hashes_password })
     };
-    (@task $handler:path) => { Kind::Task(|filter| on(filter, $handler)) };
+    (@task $handler:path) => {
+        Kind::Task(|call, body| Box::pin(async { Ok($handler(call, body).await?.into_response()) }))
+    };
 }
 
 /// Routes of the API below a path, with their documentation. A handler of the kind `json` returns what the row names, or nothing.
@@ -276,7 +277,7 @@ pub fn router(app: &Arc<App>) -> Router {
             Kind::Blocking(handler) => {
                 on(route.filter, answer).with_state((Arc::clone(app), handler))
             }
-            Kind::Task(handler) => handler(route.filter),
+            Kind::Task(task) => on(route.filter, run).with_state((Arc::clone(app), task)),
         };
         let state = (Arc::clone(app), route.access);
         let handler = handler.route_layer(from_fn_with_state(state, enforce));

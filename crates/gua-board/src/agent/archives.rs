@@ -1,11 +1,7 @@
 //! Archive files: closed days of a host's history as compressed CSV. The board keeps them as they are.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
 use gua_board_store::ledger::ArchiveName;
 use gua_wire::archive::Table;
 use jiff::civil::Date;
@@ -15,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::invalid;
 use crate::access::AgentCaller;
-use crate::app::App;
 use crate::call::Call;
 use crate::error::Problem;
 use crate::request::read_body;
@@ -73,21 +68,17 @@ pub(crate) fn list_archives(call: &Call) -> Result<Json<Listing>, Problem> {
     }))
 }
 
-pub(crate) async fn put_archive(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    query: Result<Query<Upload>, QueryRejection>,
-    body: Body,
-) -> Result<Json<Stored>, Problem> {
-    let now = app.now();
-    let Query(upload) = query.map_err(|error| Problem::Invalid(error.body_text()))?;
+pub(crate) async fn put_archive(call: Call, body: Body) -> Result<Json<Stored>, Problem> {
+    let (app, now) = (&call.app, call.app.now());
+    let upload: Upload = call.query()?;
     let name = archive_name(&upload, now)?;
     let _permit = app.uploads.acquire().await.map_err(|_| Problem::Stopping)?;
     let content = read_body(body, MAX_BYTES).await?;
     if !content.starts_with(&GZIP) {
         return Err(invalid("the body is not a gzip file"));
     }
-    app.blocking(move |app| app.ledger.put_archive(&agent.host.id, &name, &content, now))
+    let host = call.extension::<AgentCaller>().host.id.clone();
+    app.blocking(move |app| app.ledger.put_archive(&host, &name, &content, now))
         .await?;
     Ok(Json(Stored { status: "stored" }))
 }

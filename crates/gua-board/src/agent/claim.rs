@@ -1,10 +1,7 @@
 //! Enrolment: a host presents a key and receives its identity and its token.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use gua_board_store::registry::{Action, Actor, Change, HostClaim, Refusal};
@@ -17,7 +14,7 @@ use crate::access::AgentCaller;
 use crate::app::App;
 use crate::call::Call;
 use crate::error::Problem;
-use crate::request::{ClientAddress, parse, read_body};
+use crate::request::{parse, read_body};
 
 const MAX_BYTES: usize = 16 * 1024;
 
@@ -46,15 +43,12 @@ struct NewToken<'a> {
     token_prefix: &'a str,
 }
 
-pub(crate) async fn claim(
-    State(app): State<Arc<App>>,
-    Extension(address): Extension<ClientAddress>,
-    body: Body,
-) -> Result<Response, Problem> {
+pub(crate) async fn claim(call: Call, body: Body) -> Result<Response, Problem> {
+    let (app, address) = (&call.app, call.address());
     let too_many = |wait: std::time::Duration| Problem::TooManyRequests {
         retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
     };
-    app.claims.take(address.0).map_err(too_many)?;
+    app.claims.take(address).map_err(too_many)?;
     let claim: Claim = parse_claim(&read_body(body, MAX_BYTES).await?)?;
     let token = Secret::generate(Kind::Agent);
     let claim = HostClaim {
@@ -64,7 +58,7 @@ pub(crate) async fn claim(
         hostname: present(claim.hostname),
         agent_version: present(claim.agent_version),
         driver_version: present(claim.driver_version),
-        address: address.0.map(|address| address.to_string()),
+        address: address.map(|address| address.to_string()),
         at: app.now(),
     };
     let claimed = app.blocking(move |app| match app.registry.claim(&claim) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, State};
 use gua_board_store::SecretHash;
 use gua_board_store::registry::{Actor, MAX_USER_NAME_LENGTH};
 use serde::{Deserialize, Serialize};
@@ -12,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::contract::{check_text, invalid};
 use crate::access::AgentCaller;
 use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
-use crate::request::{ClientAddress, parse, read_body};
+use crate::request::{parse, read_body};
 
 const MAX_BYTES: usize = 16 * 1024;
 
@@ -29,13 +29,8 @@ pub(crate) struct Linked {
     account: String,
 }
 
-pub(crate) async fn prove_name(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    Extension(address): Extension<ClientAddress>,
-    body: Body,
-) -> Result<Json<Linked>, Problem> {
-    if app.claims.take(address.0).is_err() {
+pub(crate) async fn prove_name(call: Call, body: Body) -> Result<Json<Linked>, Problem> {
+    if call.app.claims.take(call.address()).is_err() {
         return Err(Problem::TooManyRequests { retry_after: 1 });
     }
     let proof: Proof = parse(&read_body(body, MAX_BYTES).await?)?;
@@ -43,14 +38,11 @@ pub(crate) async fn prove_name(
     if proof.user.is_empty() {
         return Err(invalid("user is empty"));
     }
-    let change = app.change(Actor::host(&agent.host.display_name), address.0);
+    let host = call.extension::<AgentCaller>().host.clone();
+    let change = call.change_by(Actor::host(&host.display_name));
     let code = SecretHash::of(proof.code.trim());
-    let account = app
-        .blocking(move |app| {
-            app.registry
-                .prove_name(&change, &code, &agent.host, &proof.user)
-        })
-        .await?;
+    let prove = move |app: &Arc<App>| app.registry.prove_name(&change, &code, &host, &proof.user);
+    let account = call.app.blocking(prove).await?;
     Ok(Json(Linked {
         account: account.name,
     }))

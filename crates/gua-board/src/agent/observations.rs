@@ -1,13 +1,11 @@
 //! Snapshots and live reports. Both are acknowledged when they are stored, and then become the host's live state.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse as _;
 use gua_board_store::ledger::{Form, Observation};
 use gua_wire::LiveReport;
 use gua_wire::live::{ACCEPTS_HEADER, FORMAT, NEW_TOKEN};
@@ -17,7 +15,7 @@ use serde::Serialize;
 
 use super::contract::{check_live, check_snapshot};
 use crate::access::AgentCaller;
-use crate::app::App;
+use crate::call::{Answer, Call};
 use crate::error::Problem;
 use crate::request::{parse, read_body};
 
@@ -35,47 +33,35 @@ struct Accepted {
 }
 
 /// Receives a snapshot.
-pub(crate) async fn observe(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    body: Body,
-) -> Result<Response, Problem> {
-    let bytes = receive(&app, &agent, body).await?;
+pub(crate) async fn observe(call: Call, body: Body) -> Answer {
+    let bytes = receive(&call, body).await?;
     let snapshot: Snapshot = parse(&bytes)?;
     let observed_at = check_snapshot(&snapshot)?;
     let report = LiveReport::from_snapshot(&snapshot, observed_at);
     let body = serde_json::to_vec(&snapshot).expect("strings, numbers and lists are always JSON");
-    record(&app, agent, Form::Snapshot, report, body).await
+    record(&call, Form::Snapshot, report, body).await
 }
 
 /// Receives a live report.
-pub(crate) async fn live(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    body: Body,
-) -> Result<Response, Problem> {
-    let bytes = receive(&app, &agent, body).await?;
+pub(crate) async fn live(call: Call, body: Body) -> Answer {
+    let bytes = receive(&call, body).await?;
     let report: LiveReport = parse(&bytes)?;
     check_live(&report)?;
     let body = report.body().into_bytes();
-    record(&app, agent, Form::Live, report, body).await
+    record(&call, Form::Live, report, body).await
 }
 
-async fn receive(app: &App, agent: &AgentCaller, body: Body) -> Result<axum::body::Bytes, Problem> {
+async fn receive(call: &Call, body: Body) -> Result<Bytes, Problem> {
     let too_many = |wait: Duration| Problem::TooManyRequests {
         retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
     };
-    app.pushes.take(agent.host.id.clone()).map_err(too_many)?;
+    let host = &call.extension::<AgentCaller>().host.id;
+    call.app.pushes.take(host.clone()).map_err(too_many)?;
     read_body(body, MAX_BYTES).await
 }
 
-async fn record(
-    app: &App,
-    agent: AgentCaller,
-    form: Form,
-    report: LiveReport,
-    body: Vec<u8>,
-) -> Result<Response, Problem> {
+async fn record(call: &Call, form: Form, report: LiveReport, body: Vec<u8>) -> Answer {
+    let (app, agent) = (&call.app, call.extension::<AgentCaller>());
     let received_at = app.now();
     app.machines
         .admit(&agent.host.id, &report, received_at)

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::body::Body;
+use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{Extension, State};
-use axum::response::Response;
 use gua_wire::stream::UtilFrame;
 use tokio::time::{Instant, interval, timeout};
 
 use crate::access::AgentCaller;
 use crate::app::App;
+use crate::call::{Answer, Call};
 use crate::error::Problem;
 use crate::limits::RateLimit;
 use crate::server::until_stopping;
@@ -28,17 +28,16 @@ const RECHECK: Duration = Duration::from_secs(30);
 /// Maximum time to send the close frame.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-pub(crate) async fn stream(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Result<Response, Problem> {
+pub(crate) async fn stream(mut call: Call, _: Body) -> Answer {
+    let app = Arc::clone(&call.app);
+    let agent = call.extension::<AgentCaller>().clone();
     if *app.stopping().borrow() {
         return Err(Problem::Stopping);
     }
     if app.metrics.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
         return Err(Problem::Overloaded);
     }
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut call.parts, &()).await;
     let upgrade = upgrade.map_err(|error| Problem::Invalid(error.body_text()))?;
     let upgrade = upgrade
         .max_message_size(MAX_BYTES)

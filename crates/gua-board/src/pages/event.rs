@@ -4,17 +4,15 @@
 //! check as the first time. A session that ended therefore shows nothing new, whatever stream it left open.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse as _;
 use futures_util::stream::unfold;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::app::App;
+use crate::call::{Answer, Call};
 use crate::server::until_stopping;
 
 /// Minimum time between two events.
@@ -24,9 +22,9 @@ const HEARTBEAT: Duration = Duration::from_secs(25);
 /// Lifetime of a stream. The browser opens the next one by itself, and its access is checked again.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-pub(crate) async fn events(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn events(call: Call, _: Body) -> Answer {
     let end = Instant::now() + LIFETIME;
-    let state = (app.live.watch(), app.stopping());
+    let state = (call.app.live.watch(), call.app.stopping());
     let stream = unfold(state, move |(mut revisions, mut stopping)| async move {
         let next = async {
             sleep(PAUSE).await;
@@ -43,5 +41,5 @@ pub(crate) async fn events(State(app): State<Arc<App>>) -> Response {
         Some((item, (revisions, stopping)))
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream")];
-    (headers, Body::from_stream(stream)).into_response()
+    Ok((headers, Body::from_stream(stream)).into_response())
 }
