@@ -56,16 +56,14 @@ pub struct AccountCaller {
     pub via: Via,
 }
 
-impl AccountCaller {
-    /// Creates the caller for an API token that has this role.
-    fn with_token(token: ApiToken, role: Role) -> Self {
+impl From<ApiToken> for AccountCaller {
+    fn from(token: ApiToken) -> Self {
         Self {
             id: token.account,
             name: token.account_name,
             via: Via::ApiToken {
                 scope: token.scope,
                 workspace: token.workspace,
-                role,
             },
         }
     }
@@ -83,7 +81,6 @@ pub enum Via {
     ApiToken {
         scope: Scope,
         workspace: WorkspaceId,
-        role: Role,
     },
 }
 
@@ -186,19 +183,10 @@ fn admit(
             parts.extensions.insert(member);
         }
         Access::Operator => {
-            let roles: Vec<(WorkspaceId, Role)> = match account.via {
-                Via::ApiToken {
-                    workspace, role, ..
-                } => vec![(workspace, role)],
-                Via::Local | Via::Session(_) | Via::Proxy => {
-                    let memberships = app.registry.memberships(&account.id)?.into_iter();
-                    memberships
-                        .map(|one| (one.workspace.id, one.role))
-                        .collect()
-                }
-            };
-            let admin = roles.into_iter().filter(|(_, role)| *role >= Role::Admin);
-            let workspaces: Vec<WorkspaceId> = admin.map(|(workspace, _)| workspace).collect();
+            let memberships = app.registry.memberships(&account.id)?.into_iter();
+            let reached = memberships.filter(|one| account.via.reaches(&one.workspace.id));
+            let admin = reached.filter(|one| one.role >= Role::Admin);
+            let workspaces: Vec<WorkspaceId> = admin.map(|one| one.workspace.id).collect();
             if workspaces.is_empty() {
                 return Err(Problem::Forbidden("your role does not allow this"));
             }
@@ -244,11 +232,11 @@ fn account(app: &App, parts: &Parts) -> Result<AccountCaller, Problem> {
         let found = app.registry.api_token(&SecretHash::of(token), now)?;
         // The link of a wall screen opens its page and nothing else.
         let found = found.filter(|(token, _)| token.scope > Scope::Screen);
-        let (token, role) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
+        let (token, _) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
         if is_change && token.scope < Scope::Write {
             return Err(Problem::Forbidden("this API token may only read"));
         }
-        return Ok(AccountCaller::with_token(token, role));
+        return Ok(token.into());
     }
     if let Some(user) = proxy_user(app, parts) {
         if is_change {
@@ -373,7 +361,7 @@ fn screen(app: &App, path: &RawPathParams) -> Result<MemberCaller, Problem> {
     let member = memberships.find(|one| one.workspace.id == token.workspace);
     let member = member.ok_or(NONE)?;
     Ok(MemberCaller {
-        account: AccountCaller::with_token(token, Role::Viewer),
+        account: token.into(),
         groups: member.host_groups().map(<[String]>::to_vec),
         workspace: member.workspace,
         role: Role::Viewer,
