@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
@@ -73,9 +73,9 @@ pub async fn serve(
         };
         let (tls, service, stopping) = (tls.clone(), service.clone(), app.stopping());
         tokio::spawn(async move {
-            if let Some(connection) = connection(stream, tls, service).await {
-                drive(connection, stopping, permit).await;
-            }
+            // A client that disconnects or breaks the protocol is no event of the board.
+            let _ = serve_one(stream, tls, service, stopping).await;
+            drop(permit);
         });
     }
     drop(listener);
@@ -92,21 +92,6 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves one connection. When the board stops, the request in progress is still answered.
-async fn drive(
-    connection: Connection,
-    mut stopping: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
-) {
-    let mut connection = pin!(connection);
-    tokio::select! {
-        // A client that breaks the protocol or hangs up is no event of the board.
-        _ = connection.as_mut() => return,
-        () = until_stopping(&mut stopping) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
-}
-
 /// Completes when the board stops.
 pub(crate) async fn until_stopping(stopping: &mut watch::Receiver<bool>) {
     // The sender lives as long as the board.
@@ -118,23 +103,14 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-type Connection = http1::UpgradeableConnection<
-    TokioIo<Box<dyn Stream>>,
-    TowerToHyperService<
-        tower::util::BoxCloneSyncService<
-            Request<hyper::body::Incoming>,
-            axum::response::Response,
-            std::convert::Infallible,
-        >,
-    >,
->;
-
-/// Accepts a connection, with the TLS handshake; `None` if the client has disconnected or does not speak TLS.
-async fn connection(
+/// Serves one connection. When the board stops, the request in progress is still answered. `None` if the client has disconnected
+/// or does not speak TLS.
+async fn serve_one(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     router: axum::Router,
-) -> Option<Connection> {
+    mut stopping: watch::Receiver<bool>,
+) -> Option<()> {
     let peer = stream.peer_addr().ok()?.ip().to_canonical();
     // Answers are small and complete; waiting to fill a packet only delays them.
     stream.set_nodelay(true).ok()?;
@@ -152,12 +128,16 @@ async fn connection(
         request.extensions_mut().insert(Peer(peer));
         request
     });
-    let service = TowerToHyperService::new(tower::util::BoxCloneSyncService::new(service));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .with_upgrades();
-    Some(connection)
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended.ok(),
+        () = until_stopping(&mut stopping) => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await.ok()
 }
