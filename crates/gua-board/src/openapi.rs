@@ -91,18 +91,9 @@ fn parameters(path: &str, query: Option<Make>, schemas: &mut SchemaGenerator) ->
     let Some(make) = query else {
         return all;
     };
-    // The definition of the whole query is not referred to by anything else.
-    let name = make(schemas)
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(|path| path.rsplit('/').next().map(str::to_owned));
-    let definition = name
-        .and_then(|name| schemas.definitions_mut().remove(&name))
-        .unwrap_or_default();
-    let properties = definition["properties"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let schema = make(schemas);
+    let properties = schema.get("properties").and_then(Value::as_object).cloned();
+    let properties = properties.unwrap_or_default();
     all.extend(properties.into_iter().map(|(name, mut schema)| {
         // A parameter is left out where a JSON value would be null.
         if let Some(types) = schema["type"].as_array() {

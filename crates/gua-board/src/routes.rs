@@ -11,7 +11,7 @@ use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
 use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, HostUser, Member, Role};
 use gua_wire::live::LiveDocument;
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema as _, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -92,7 +92,7 @@ macro_rules! api_routes {
             access: $access,
             operation: Some(Operation {
                 summary: $summary,
-                query: api_routes!(@type $($query)?),
+                query: api_routes!(@query $($query)?),
                 body: api_routes!(@type $($body)?),
                 status: $status,
                 answer: api_routes!(@type $($answer)?),
@@ -101,6 +101,8 @@ macro_rules! api_routes {
             handler: api_routes!(@$kind $handler => $status $($answer)?),
         }),*]
     };
+    (@query) => { None };
+    (@query $type:ty) => { Some(|schemas: &mut SchemaGenerator| <$type>::json_schema(schemas)) };
     (@type) => { None };
     (@type $type:ty) => { Some(|schemas: &mut SchemaGenerator| schemas.subschema_for::<$type>()) };
     (@blocking $handler:path => $($answer:tt)*) => { routes!(@blocking $handler) };
