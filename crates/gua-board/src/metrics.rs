@@ -227,21 +227,19 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
         }
         holder_count = names.len() as u64;
     });
-    page.family(&HOSTS, |samples| {
-        for (name, count) in [("fresh", fresh), ("stale", stale)] {
-            samples.add(&Labels::new(&[("freshness", name)]), float(count));
-        }
-    });
-    page.family(&GPUS, |samples| {
-        for (state, count) in State::ALL.iter().zip(all) {
-            samples.add(&Labels::new(&[("state", state.as_str())]), float(count));
-        }
-    });
-    page.family(&FAULTS, |samples| {
-        for (kind, count) in FaultKind::ALL.iter().zip(present.faults) {
-            samples.add(&Labels::new(&[("fault", kind.as_str())]), float(count));
-        }
-    });
+    let mut counts = |family, label, counts: &mut dyn Iterator<Item = (&str, u64)>| {
+        page.family(family, |samples| {
+            for (name, count) in counts {
+                samples.add(&Labels::new(&[(label, name)]), float(count));
+            }
+        });
+    };
+    let states = State::ALL.iter().map(|state| state.as_str());
+    let faults = FaultKind::ALL.iter().map(|kind| kind.as_str());
+    let hosts = [("fresh", fresh), ("stale", stale)];
+    counts(&HOSTS, "freshness", &mut hosts.into_iter());
+    counts(&GPUS, "state", &mut states.zip(all));
+    counts(&FAULTS, "fault", &mut faults.zip(present.faults));
     page.one(&HOLDERS, Some(float(holder_count)));
     page.one(&IDLE_TIME, Some(present.idle_seconds));
     page.one(&POWER, Some(float(present.milliwatts) / 1000.0));
