@@ -173,11 +173,6 @@ impl Call {
         AccountId(self.path("account").to_owned())
     }
 
-    /// The whole query, without its question mark.
-    pub(crate) fn raw_query(&self) -> Option<&str> {
-        self.parts.uri.query()
-    }
-
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         match Query::try_from_uri(&self.parts.uri) {
             Ok(Query(values)) => Ok(values),

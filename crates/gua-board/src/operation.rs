@@ -31,7 +31,7 @@ pub(crate) fn metrics(call: &Call) -> Answer {
     let accept = accept.and_then(|value| value.to_str().ok());
     let form = Form::accepted(accept.unwrap_or_default());
     let mut hosts = Vec::new();
-    if let Some("hosts" | "hosts=" | "hosts=1") = call.raw_query() {
+    if let Some("hosts" | "hosts=" | "hosts=1") = call.parts.uri.query() {
         for workspace in &call.extension::<OperatorCaller>().workspaces {
             hosts.extend(app.registry.hosts(Some(workspace))?);
         }
