@@ -3,7 +3,7 @@
 use gua_board_store::registry::{
     AuditEntry, AuditView, FIRST_WORKSPACE, LinkPurpose, Member, NewLink, Role,
 };
-use gua_board_store::{Kind, Secret};
+use gua_board_store::{AccountId, Kind, Secret};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,11 +47,10 @@ pub(crate) fn page_of_members(call: &Call, search: &Search) -> Result<Paged<Memb
     Ok(Paged::of(all, search, |member| &member.name))
 }
 
-/// Returns the member that the path names. An account of another workspace looks like one that does not exist.
-fn member(call: &Call) -> Result<Member, Problem> {
+/// Returns a member of the workspace. An account of another workspace looks like one that does not exist.
+pub(super) fn member(call: &Call, account: &AccountId) -> Result<Member, Problem> {
     let mut all = call.app.registry.members(call.workspace())?.into_iter();
-    let account = call.path("account");
-    let found = all.find(|member| member.account.as_str() == account);
+    let found = all.find(|member| member.account == *account);
     found.ok_or(Problem::NotFound("member"))
 }
 
@@ -74,19 +73,23 @@ pub(crate) fn remove_member(call: &Call) -> Done {
 
 /// Changes the role of an existing member. Accounts join a workspace by invitation only.
 fn change_role(call: &Call, role: Option<Role>) -> Done {
-    let member = member(call)?;
+    let member = member(call, &call.account())?;
     check_grant(call.caller().role, Some(member.role))?;
     check_grant(call.caller().role, role)?;
     call.store(|registry, by, workspace| registry.set_role(by, workspace, &member.account, role))
 }
 
 /// Only owners make, change or remove admins and owners.
+pub(crate) fn may_grant(own: Role, role: Role) -> bool {
+    own == Role::Owner || role < Role::Admin
+}
+
 fn check_grant(own: Role, role: Option<Role>) -> Done {
-    match role {
-        Some(Role::Admin | Role::Owner) if own < Role::Owner => Err(Problem::Forbidden(
+    match role.is_none_or(|role| may_grant(own, role)) {
+        true => Ok(()),
+        false => Err(Problem::Forbidden(
             "only an owner can change admins and owners",
         )),
-        _ => Ok(()),
     }
 }
 
@@ -120,7 +123,7 @@ fn add_link(
 /// account, because a person who sets a password can log in as the member everywhere.
 pub(crate) fn reset_member(call: &Call) -> Result<Invitation, Problem> {
     let (registry, caller) = (&call.app.registry, &call.caller().account);
-    let member = member(call)?;
+    let member = member(call, &call.account())?;
     let found = registry.account(&member.name)?;
     if found.is_some_and(|account| account.password.is_none()) {
         return Err(Problem::Conflict("this account has no password to reset"));

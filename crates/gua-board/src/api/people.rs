@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Done;
+use super::members::member;
 use super::visibility::hide_names;
 use crate::app::App;
 use crate::availability::Row;
@@ -57,9 +58,7 @@ pub(crate) fn find_person(call: &Call, account: &AccountId) -> Result<Person, Pr
     if !is_own && caller.role < Role::Admin {
         return Err(Problem::NotFound("member"));
     }
-    let mut members = app.registry.members(workspace)?.into_iter();
-    let member = members.find(|one| one.account == *account);
-    let member = member.ok_or(Problem::NotFound("member"))?;
+    let member = member(call, account)?;
     if !is_own {
         let action = Action::PersonViewed;
         call.store(|registry, by, own| registry.log(by, Some(own), action, &member.name))?;

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::layout::{Page, Tab, View, encode, utc};
 use super::text::{self, Text};
+use crate::api::members::may_grant;
 use crate::api::{self, Paged, Search};
 use crate::call::{Answer, Call};
 
@@ -98,6 +99,7 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
                 td { (member.role) @if !member.groups.is_empty() { small { (sanitize(&member.groups.join(", "))) } } }
                 td {
+                    // A form that the API would refuse is not offered.
                     @if may_grant(caller.role, member.role) {
                         details {
                             summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
@@ -136,11 +138,6 @@ pub(super) fn groups_field(view: &View, groups: &[String]) -> Markup {
     html! {
         label { (view.t(text::GROUPS)) input name="groups" maxlength="100" value=(groups.join(", ")) placeholder="vision, nlp"; }
     }
-}
-
-/// Whether the API would accept a change of this role; a form that it would refuse is not offered.
-fn may_grant(own: Role, role: Role) -> bool {
-    own == Role::Owner || role < Role::Admin
 }
 
 fn role_choice(view: &View, own: Role, chosen: Role) -> Markup {
