@@ -146,8 +146,8 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let detail = self.to_string();
         let mut response = (self.status(), Json(Body { detail: &detail })).into_response();
+        let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after() {
-            let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         let scheme = match self {
@@ -157,7 +157,6 @@ impl IntoResponse for Problem {
             _ => None,
         };
         if let Some(scheme) = scheme {
-            let headers = response.headers_mut();
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
         }
         let mut causes = Vec::new();

@@ -3,13 +3,14 @@
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{
-    Account, Actor, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, LinkPurpose, NewAccount,
-    NewApiToken, NewEnrolmentKey, NewLink, Role, Scope, Workspace,
+    Account, Actor, Change, FIRST_WORKSPACE, HostClaim, LinkPurpose, NewAccount, NewApiToken,
+    NewEnrolmentKey, NewLink, Role, Scope, Workspace,
 };
 use gua_board_store::{HostId, Kind, Registry, Secret, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::error::Problem;
+use crate::api::keys::checked_limits;
+use crate::api::{checked_account_name, checked_name};
 
 /// Lifetime of the set-up link. Each start of a board without accounts prints a new one.
 const LINK_TIME: SignedDuration = SignedDuration::from_hours(24);
@@ -59,10 +60,6 @@ impl KeyRequest<'_> {
             needs_approval: false,
             preset: None,
         }
-    }
-
-    fn limits(&self) -> Result<KeyLimits, Problem> {
-        crate::api::keys::checked_limits(self.host_names, self.tags, self.needs_approval)
     }
 }
 
@@ -129,7 +126,7 @@ impl SetUp<'_> {
         password: &str,
     ) -> Result<(), SetUpError> {
         let account = NewAccount {
-            name: crate::api::checked_account_name(name).map_err(|_| SetUpError::Name)?,
+            name: checked_account_name(name).map_err(|_| SetUpError::Name)?,
             password: Some(PasswordHash::of(password)?),
             workspace: self.workspace(workspace)?.id,
             role,
@@ -154,8 +151,8 @@ impl SetUp<'_> {
         workspace: &str,
         wanted: KeyRequest<'_>,
     ) -> Result<Secret, SetUpError> {
-        let name = wanted.name.map(crate::api::checked_name).transpose();
-        let limits = wanted.limits();
+        let name = wanted.name.map(checked_name).transpose();
+        let limits = checked_limits(wanted.host_names, wanted.tags, wanted.needs_approval);
         let secret = wanted.preset;
         let secret = secret.unwrap_or_else(|| Secret::generate(Kind::Enrolment));
         let key = NewEnrolmentKey {

@@ -321,7 +321,7 @@ fn nothing(page: &Page<'_>, filter: &Filter) -> Markup {
             } @else {
                 p.say { (view.t(text::NO_HOSTS)) }
                 @if page.caller.role >= Role::Admin {
-                    p { a.button href=(page.path("/servers")) { (view.t(text::ADD_FIRST)) } }
+                    p { a.button href=(page.path("/servers")) { (view.t(text::ADD_SERVER)) } }
                 }
             }
         }

@@ -100,7 +100,6 @@ texts! {
     ONE_HOST: "1 host", "서버 1대";
     HOSTS: "{0} hosts", "서버 {0}대";
     NO_HOSTS: "No server has reported yet.", "아직 보고한 서버가 없습니다.";
-    ADD_FIRST: "Add a server", "서버 추가";
     NO_MATCH: "No GPU matches this filter.", "조건에 맞는 GPU가 없습니다.";
     FILTER: "Filter", "필터";
     MODEL: "Model", "모델";
