@@ -128,7 +128,7 @@ pub struct App {
     pub(crate) account_log_ins: RateLimit<String>,
     pub(crate) address_log_ins: RateLimit<Option<IpAddr>>,
     pub(crate) uploads: Semaphore,
-    pub(crate) hashes: Semaphore,
+    pub(crate) hashes: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
 }
 
@@ -159,7 +159,7 @@ impl App {
             account_log_ins: RateLimit::new(5, 0.1),
             address_log_ins: RateLimit::new(20, 0.5),
             uploads: Semaphore::new(UPLOADS_AT_ONCE),
-            hashes: Semaphore::new(HASHES_AT_ONCE),
+            hashes: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
             stopping: watch::Sender::new(false),
             registry: Arc::clone(&options.registry),
             ledger: Arc::clone(&options.ledger),

@@ -66,11 +66,14 @@ pub(crate) async fn answer(
     if !call.parts.method.is_safe() {
         call.body = read_body(body, MAX_BYTES).await?;
     }
-    let _permit = match handler.hashes_password {
-        true => Some(app.hashes.acquire().await.map_err(|_| Problem::Stopping)?),
+    let permit = match handler.hashes_password {
+        true => Some(Arc::clone(&app.hashes).acquire_owned().await),
         false => None,
     };
+    let permit = permit.transpose().map_err(|_| Problem::Stopping)?;
     let answered = tokio::task::spawn_blocking(move || {
+        // Held until the work has ended, also if the client disconnects before.
+        let _permit = permit;
         let answer = (handler.answer)(&call)?;
         Ok(match handler.page {
             Some(page) => see_other(&call.filled(page), answer),
@@ -201,5 +204,55 @@ impl Call {
     /// Returns how the page is displayed, from the URL and the headers of the request.
     pub(crate) fn view(&self) -> View {
         View::new(&self.parts.uri, self.headers(), self.app.oidc.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use axum::Router;
+    use axum::response::IntoResponse as _;
+    use axum::routing::get;
+    use gua_board_store::SqliteStore;
+    use jiff::Timestamp;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::app::AppOptions;
+
+    static BARRIER: Barrier = Barrier::new(2);
+
+    #[tokio::test]
+    async fn a_client_that_disconnects_does_not_let_others_hash_more_passwords_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        let clock = Arc::new(|| Timestamp::UNIX_EPOCH);
+        let app = App::start(AppOptions::new(store, clock, String::new())).unwrap();
+        let handler = Handler {
+            answer: |_| {
+                BARRIER.wait();
+                Ok("".into_response())
+            },
+            page: None,
+            hashes_password: true,
+        };
+        let state = (Arc::clone(&app), handler);
+        let router = Router::new().route("/", get(answer)).with_state(state);
+        let free = app.hashes.available_permits();
+        let request = tokio::spawn(router.oneshot(Request::new(Body::empty())));
+        while app.hashes.available_permits() == free {
+            tokio::task::yield_now().await;
+        }
+        request.abort();
+        assert!(request.await.is_err());
+        assert_eq!(app.hashes.available_permits(), free - 1);
+        tokio::task::spawn_blocking(|| BARRIER.wait())
+            .await
+            .unwrap();
+        while app.hashes.available_permits() < free {
+            tokio::task::yield_now().await;
+        }
+        app.finish();
     }
 }
