@@ -1,6 +1,6 @@
 //! The timer of `gua csv`: two systemd user units, written and started like the service.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use gua_model::Uid;
@@ -27,33 +27,19 @@ const FIRST_LINE: &str = "# Written by `gua csv install`. Changes here are lost 
 /// Directory with a file for each user with lingering enabled (loginctl(1)).
 const LINGERING: &str = "/var/lib/systemd/linger";
 
-/// Contents of the units.
-#[derive(Clone, Debug)]
-struct Facts {
-    program: PathBuf,
-    /// `None`: use the directory configured at the time of each sample.
-    directory: Option<PathBuf>,
-    form: Option<CsvFormat>,
-    every: Duration,
-}
-
 /// Installs, enables and starts the timer.
 pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<Output, Failure> {
     let csv = &settings.csv;
     // The configuration is read again for every sample, so only flags go into the unit.
     let is_flag = |source: &Source| matches!(source, Source::Flag(_));
     let directory = is_flag(&csv.dir.source).then(|| configured_directory(settings));
-    let facts = Facts {
-        program: this_program(place)?,
-        directory: directory.flatten(),
-        form: is_flag(&csv.format.source).then_some(csv.format.value),
-        every: csv.every.value,
-    };
+    let form = is_flag(&csv.format.source).then_some(csv.format.value);
+    let service = service(&this_program(place)?, directory.flatten().as_deref(), form);
     let units = Units {
         place,
         command: "gua csv",
         first_line: FIRST_LINE,
-        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
+        texts: vec![(SERVICE, service), (TIMER, timer(csv.every.value))],
     };
     if install.print {
         return Ok(units.printed().into());
@@ -99,13 +85,14 @@ fn lingers() -> bool {
     name.is_some_and(|name| Path::new(LINGERING).join(name).exists())
 }
 
-fn service(facts: &Facts) -> String {
+/// The service. Without a directory or a format, those configured at the time of each sample are used.
+fn service(program: &Path, directory: Option<&Path>, form: Option<CsvFormat>) -> String {
     let mut words = ["csv", "sample"].map(String::from).to_vec();
-    if let Some(directory) = &facts.directory {
+    if let Some(directory) = directory {
         let directory = directory.to_string_lossy().into_owned();
         words.extend(["--dir".to_owned(), directory]);
     }
-    words.extend(facts.form.map(|form| match form {
+    words.extend(form.map(|form| match form {
         CsvFormat::Full => "--csv-format=full".to_owned(),
         CsvFormat::Classic => "--csv-format=classic".to_owned(),
     }));
@@ -116,16 +103,16 @@ fn service(facts: &Facts) -> String {
             "gua, one sample for the daily CSV of the GPUs",
         ),
         ("network", ""),
-        ("exec", &unit::exec(&facts.program, &words)),
+        ("exec", &unit::exec(program, &words)),
         ("limit", "120"),
         ("rest", "NoNewPrivileges=yes\n"),
     ];
     unit::filled(SAMPLE_SERVICE, &values)
 }
 
-fn timer(facts: &Facts) -> String {
+fn timer(every: Duration) -> String {
     let description = "gua, samples for the daily CSV of the GPUs";
-    unit::timer(FIRST_LINE, description, facts.every, None)
+    unit::timer(FIRST_LINE, description, every, None)
 }
 
 #[cfg(test)]
@@ -134,22 +121,15 @@ mod tests {
     use super::super::tests::verify;
     use super::*;
 
-    fn facts(minutes: u64) -> Facts {
-        Facts {
-            // Any existing program: systemd checks that it is executable.
-            program: "/bin/true".into(),
-            directory: Some("/home/a b/100% \"x\"".into()),
-            form: Some(CsvFormat::Full),
-            every: Duration::from_secs(minutes * 60),
-        }
-    }
-
     #[test]
     fn systemd_finds_nothing_wrong_with_the_units() {
         for minutes in [1, 5, 7, 20, 60, 90, 120, 1440] {
-            let facts = facts(minutes);
-            let units = [(TIMER, timer(&facts)), (SERVICE, service(&facts))];
-            verify(&units, Scope::User);
+            let every = Duration::from_secs(minutes * 60);
+            let directory = Path::new("/home/a b/100% \"x\"");
+            // Any existing program: systemd checks that it is executable.
+            let program = Path::new("/bin/true");
+            let service = service(program, Some(directory), Some(CsvFormat::Full));
+            verify(&[(TIMER, timer(every)), (SERVICE, service)], Scope::User);
         }
     }
 

@@ -68,71 +68,65 @@ impl Asks {
     }
 }
 
-impl WebServer {
-    /// The command that manages the unit, for messages.
-    fn command(self) -> &'static str {
-        match self {
-            WebServer::Host => "gua serve",
-            WebServer::Board => "gua board",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            WebServer::Host => "gua-serve.service",
-            WebServer::Board => "gua-board.service",
-        }
-    }
-
-    /// All names of the unit. nvgpu's agent is served by `gua serve`.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            WebServer::Host => &["gua-serve.service", "nvgpu-agent.service"],
-            WebServer::Board => &["gua-board.service"],
-        }
-    }
-
+/// Texts of a server's unit and of the messages about it.
+#[derive(Debug)]
+struct Texts {
+    /// The command that manages the unit.
+    command: &'static str,
+    /// Name of the unit, and its other names.
+    names: &'static [&'static str],
     /// First line of the unit, which identifies units written by gua.
-    fn first_line(self) -> &'static str {
-        match self {
-            WebServer::Host => {
-                "# Written by `gua serve install`. Changes here are lost when it runs again; use `systemctl edit`."
-            }
-            WebServer::Board => {
-                "# Written by `gua board install`. Changes here are lost when it runs again; use `systemctl edit`."
-            }
-        }
-    }
-
-    fn template(self) -> &'static str {
-        match self {
-            WebServer::Host => include_str!("templates/gua-serve.service"),
-            WebServer::Board => include_str!("templates/gua-board.service"),
-        }
-    }
-
+    first_line: &'static str,
+    template: &'static str,
     /// The user of the unit, which exists while it runs. The board's data is in the state directory of this name.
-    fn user(self) -> &'static str {
-        match self {
-            WebServer::Host => "gua-serve",
-            WebServer::Board => "gua-board",
-        }
-    }
-
+    user: &'static str,
     /// Directories that contain the state directory. It is a symbolic link into the second one, because the user is
     /// dynamic (systemd.exec(5)); systemd makes that user the owner of the directory itself.
-    fn state_parents(self) -> Vec<&'static Path> {
+    state_parents: &'static [&'static str],
+    words: &'static [&'static str],
+    notes: &'static str,
+    /// Data that stays when the unit is removed.
+    kept: &'static str,
+}
+
+const HOST: Texts = Texts {
+    command: "gua serve",
+    // nvgpu's agent is served by `gua serve`.
+    names: &["gua-serve.service", "nvgpu-agent.service"],
+    first_line: "# Written by `gua serve install`. Changes here are lost when it runs again; use `systemctl edit`.",
+    template: include_str!("templates/gua-serve.service"),
+    user: "gua-serve",
+    state_parents: &[],
+    words: &["serve"],
+    notes: "",
+    kept: "the history",
+};
+
+const BOARD: Texts = Texts {
+    command: "gua board",
+    names: &["gua-board.service"],
+    first_line: "# Written by `gua board install`. Changes here are lost when it runs again; use `systemctl edit`.",
+    template: include_str!("templates/gua-board.service"),
+    user: "gua-board",
+    state_parents: &["/var/lib", "/var/lib/private"],
+    words: &["board", "serve", "--data", "/var/lib/gua-board"],
+    notes: "  the link for the first account: journalctl --unit gua-board\n  \
+            commands about its data: sudo -u gua-board gua board ... --data /var/lib/gua-board\n",
+    kept: "the board's data in /var/lib/gua-board",
+};
+
+impl WebServer {
+    fn texts(self) -> &'static Texts {
         match self {
-            WebServer::Host => Vec::new(),
-            WebServer::Board => ["/var/lib", "/var/lib/private"].map(Path::new).to_vec(),
+            WebServer::Host => &HOST,
+            WebServer::Board => &BOARD,
         }
     }
+}
 
-    fn words(self) -> &'static [&'static str] {
-        match self {
-            WebServer::Host => &["serve"],
-            WebServer::Board => &["board", "serve", "--data", "/var/lib/gua-board"],
-        }
+impl Texts {
+    fn unit(&self) -> &'static str {
+        self.names[0]
     }
 }
 
@@ -155,47 +149,44 @@ pub fn install(
             WebServer::Board => None,
         },
     };
+    let texts = server.texts();
     let units = Units {
         place,
-        command: server.command(),
-        first_line: server.first_line(),
-        texts: vec![(server.unit(), text(&facts))],
+        command: texts.command,
+        first_line: texts.first_line,
+        texts: vec![(texts.unit(), text(&facts))],
     };
     if install.print {
         return Ok(units.printed().into());
     }
     let mut files = named_files(options);
-    files.extend(server.state_parents());
-    safe_for_root(place, loaded, (&facts.program, server.user()), &files)?;
-    reject_foreign_units(place, server.names(), server.first_line(), install.force)?;
+    files.extend(texts.state_parents.iter().map(Path::new));
+    safe_for_root(place, loaded, (&facts.program, texts.user), &files)?;
+    reject_foreign_units(place, texts.names, texts.first_line, install.force)?;
     if server == WebServer::Host {
         system_user::create(place, None)?;
     }
     units.write(true)?;
-    let notes = match server {
-        WebServer::Host => String::new(),
-        WebServer::Board => "  the link for the first account: journalctl --unit gua-board\n  \
-             commands about its data: sudo -u gua-board gua board ... --data /var/lib/gua-board\n"
-            .to_owned(),
-    };
     let messages = Messages {
-        notes,
+        notes: texts.notes.to_owned(),
         image_needs: Some(format!("the program at {}", facts.program.display())),
         idle: format!("systemd is not running here: {}", place.begins()),
         after: String::new(),
-        look: ["status", server.unit()],
+        look: ["status", texts.unit()],
     };
     units.enable(install, &messages)
 }
 
 /// Stops the server and removes its unit.
 pub fn uninstall(server: WebServer, place: &Place) -> Result<String, Failure> {
-    let kept = match server {
-        WebServer::Host => "the history",
-        WebServer::Board => "the board's data in /var/lib/gua-board",
-    };
-    let names = [server.unit()];
-    let text = removed(place, server.command(), &names, server.first_line(), kept)?;
+    let Texts {
+        command,
+        first_line,
+        kept,
+        ..
+    } = server.texts();
+    let names = [server.texts().unit()];
+    let text = removed(place, command, &names, first_line, kept)?;
     // The collector needs the same user.
     if server == WebServer::Host && !place.unit(collector::NAME).exists() {
         system_user::forget(place)?;
@@ -233,8 +224,8 @@ fn reject_relative_files(options: &[String]) -> Result<(), Failure> {
 }
 
 fn text(facts: &Facts<'_>) -> String {
-    let server = facts.server;
-    let words = server.words().iter().map(|word| (*word).to_owned());
+    let texts = facts.server.texts();
+    let words = texts.words.iter().map(|word| (*word).to_owned());
     let words: Vec<String> = words.chain(facts.options.iter().cloned()).collect();
     let mut files: Vec<&Path> = vec![&facts.program];
     files.extend(named_files(facts.options));
@@ -245,17 +236,17 @@ fn text(facts: &Facts<'_>) -> String {
     };
     let asks = facts.asks.as_ref().map(Asks::lines).unwrap_or_default();
     let values = [
-        ("first_line", server.first_line()),
+        ("first_line", texts.first_line),
         ("asks", &asks),
         ("exec", &unit::exec(&facts.program, &words)),
-        ("user", server.user()),
+        ("user", texts.user),
         ("group", unit::USER),
         ("capabilities", capabilities),
         ("private_users", private_users),
         ("home", unit::home(&files)),
-        ("alias", server.names().last().expect("it has a name")),
+        ("alias", texts.names.last().expect("it has a name")),
     ];
-    unit::filled(server.template(), &values)
+    unit::filled(texts.template, &values)
 }
 
 #[cfg(test)]
@@ -286,8 +277,9 @@ mod tests {
                 assert_eq!(unit.contains(asks), server == WebServer::Host, "{unit}");
                 assert_eq!(unit.contains("--listen 10.0.0.5:443"), !options.is_empty());
                 assert_eq!(unit.contains("CAP_NET_BIND_SERVICE"), port == 443, "{unit}");
-                verify(&[(server.unit(), unit.clone())], Scope::System);
-                check_exposure(server.unit(), &unit, MAX_EXPOSURE);
+                let name = server.texts().unit();
+                verify(&[(name, unit.clone())], Scope::System);
+                check_exposure(name, &unit, MAX_EXPOSURE);
             }
         }
     }
@@ -345,7 +337,7 @@ mod tests {
                             let home = if has_home { "read-only" } else { "yes" };
                             let home = format!("\nProtectHome={home}\n");
                             assert!(unit.contains(&home), "{home}{unit}");
-                            check_exposure(server.unit(), &unit, MAX_EXPOSURE);
+                            check_exposure(server.texts().unit(), &unit, MAX_EXPOSURE);
                         }
                     }
                 }
@@ -411,6 +403,13 @@ mod tests {
         let reason = format!("`{}` belongs to user 65534", theirs.display());
         assert!(refused.message.ends_with(&reason), "{refused}");
         assert!(refused.hint.is_some(), "{refused}");
-        reject_changeable(&WebServer::Board.state_parents()).unwrap();
+        reject_changeable(
+            &BOARD
+                .state_parents
+                .iter()
+                .map(Path::new)
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
     }
 }
