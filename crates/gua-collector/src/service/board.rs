@@ -8,8 +8,9 @@ use gua_model::failure::Failure;
 use gua_model::text::sanitize;
 use gua_settings::inputs::CONFIG_VARIABLE;
 use gua_settings::kind::UserNames;
-use gua_settings::{FileState, Loaded, Source};
+use gua_settings::{Loaded, Source};
 
+use super::host_facts::own_settings;
 use super::place::{Place, Scope};
 use super::unit::quoted;
 use crate::board::setup;
@@ -73,13 +74,10 @@ impl BoardFacts {
     /// Adds the configuration file and the proxies of the running system; they do not apply to an image.
     fn add_surroundings(&mut self, loaded: &Loaded, place: &Place) -> Result<(), Failure> {
         let named = loaded.inputs.variable(CONFIG_VARIABLE).is_some();
-        let own = loaded.files.first();
-        let own = own.filter(|file| {
-            file.state != FileState::Absent && file.path != loaded.inputs.system_file
-        });
         // The host's service gets the file as a credential.
-        if let Some(file) = own.filter(|_| named && place.scope == Scope::User) {
-            let path = absolute(&file.path)?.to_string_lossy().into_owned();
+        let own = own_settings(loaded).filter(|_| named && place.scope == Scope::User);
+        if let Some(path) = own {
+            let path = absolute(path)?.to_string_lossy().into_owned();
             self.variables.push((CONFIG_VARIABLE.to_owned(), path));
         }
         for (name, value) in loaded.inputs.proxy_variables() {

@@ -31,12 +31,10 @@ pub(super) const READER: &str = "gua-reader.service";
 /// Installs, enables and starts the service.
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
     let facts = facts(install, place, loaded)?;
-    if place.scope == Scope::System && !install.print {
-        let pushing = facts.cloud.as_ref();
-        let mut files = pushing.map_or_else(Vec::new, |pushing| pushing.board.files());
-        files.extend(above(facts.db.as_deref()));
-        safe_for_root(place, loaded, (&facts.program, unit::USER), &files)?;
-        if !place.is_image() {
+    if !install.print {
+        admit_board(&facts, place, loaded)?;
+        check_safe(&facts, place, loaded)?;
+        if place.scope == Scope::System && !place.is_image() {
             reject_changeable_alerts(loaded, unit::USER)?;
         }
     }
@@ -52,10 +50,10 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         texts,
     };
     if install.print {
-        let text = units.printed();
-        let board = facts.cloud.map(|pushing| pushing.board.notes());
-        let notes = board.unwrap_or_default();
-        return Ok(Output { text, notes });
+        return Ok(Output {
+            text: units.printed(),
+            notes: facts.board_notes(),
+        });
     }
     let history = history(&facts, place, loaded);
     if let Some(history) = &history {
@@ -97,18 +95,21 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     units.enable(install, &messages)
 }
 
-fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts, Failure> {
+/// Contents of the units of the collector, or of the timer of `gua sync-once`.
+pub(super) fn facts(
+    install: &Install,
+    place: &Place,
+    loaded: &Loaded,
+) -> Result<UnitFacts, Failure> {
     let program = this_program(place)?;
     let cloud = match install.cloud {
         false => None,
         true => {
             loaded.checked()?;
-            let board = BoardFacts::of(loaded, place)?;
-            if !install.print {
-                board.admit(loaded, place)?;
-            }
-            let archive = install.archive;
-            Some(Pushing { board, archive })
+            Some(Pushing {
+                board: BoardFacts::of(loaded, place)?,
+                archive: install.archive,
+            })
         }
     };
     Ok(UnitFacts {
@@ -124,6 +125,26 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
         host: HostFacts::of(place, loaded)?,
         cloud,
     })
+}
+
+/// Rejects units that could never push to the board.
+pub(super) fn admit_board(
+    facts: &UnitFacts,
+    place: &Place,
+    loaded: &Loaded,
+) -> Result<(), Failure> {
+    let board = facts.board();
+    board.map_or(Ok(()), |board| board.admit(loaded, place))
+}
+
+/// Rejects a service of the host that another user could change.
+pub(super) fn check_safe(facts: &UnitFacts, place: &Place, loaded: &Loaded) -> Result<(), Failure> {
+    if place.scope == Scope::User {
+        return Ok(());
+    }
+    let mut files = facts.board().map_or_else(Vec::new, BoardFacts::files);
+    files.extend(above(facts.db.as_deref()));
+    safe_for_root(place, loaded, (&facts.program, unit::USER), &files)
 }
 
 /// The history that the collector will write; `None` in an image whose users each have their own.
@@ -185,13 +206,11 @@ fn notes(facts: &UnitFacts, place: &Place, old: Option<&HistoryFile>, service_db
             db.display()
         ));
     }
-    if let Some(Pushing { board, .. }) = &facts.cloud {
-        notes.push_str(&board.notes());
-        if place.unit(sync::TIMER).exists() {
-            notes.push_str(
-                "  the timer of sync-once is installed too and pushes the same data: remove it with `gua service uninstall --sync-once`\n",
-            );
-        }
+    notes.push_str(&facts.board_notes());
+    if facts.cloud.is_some() && place.unit(sync::TIMER).exists() {
+        notes.push_str(
+            "  the timer of sync-once is installed too and pushes the same data: remove it with `gua service uninstall --sync-once`\n",
+        );
     }
     notes
 }

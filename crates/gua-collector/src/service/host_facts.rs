@@ -35,23 +35,28 @@ impl HostFacts {
     pub(super) fn of(place: &Place, loaded: &Loaded) -> Result<Self, Failure> {
         let root = place.file("/");
         let containers = loaded.settings.owners.containers.value;
-        let own = loaded.files.first().filter(|file| {
-            file.state != FileState::Absent && file.path != loaded.inputs.system_file
-        });
-        let own = own.filter(|_| !place.is_image());
+        let alerts = &loaded.settings.alerts;
+        let own = own_settings(loaded).filter(|_| !place.is_image());
         Ok(Self {
             has_containers: containers == ContainerOwners::Name && has_container_runtime(&root),
             has_network_names: has_network_names(&place.file("/etc/nsswitch.conf")),
-            has_alerts: loaded.settings.alerts.iter().any(needs_network),
-            has_terminals: loaded
-                .settings
-                .alerts
-                .iter()
-                .any(|alert| alert.value.target == Target::Write),
+            has_alerts: alerts.iter().any(needs_network),
+            has_terminals: alerts.iter().any(writes_to_terminals),
             device_group: device_group(&place.file("/dev/nvidiactl")),
-            settings: own.map(|file| absolute(&file.path)).transpose()?,
+            settings: own.map(absolute).transpose()?,
         })
     }
+}
+
+/// The configuration file of the user, if there is one.
+pub(super) fn own_settings(loaded: &Loaded) -> Option<&Path> {
+    let own = loaded.files.first()?;
+    let is_there = own.state != FileState::Absent && own.path != loaded.inputs.system_file;
+    is_there.then_some(&own.path)
+}
+
+fn writes_to_terminals(alert: &Listed<Alert>) -> bool {
+    alert.value.target == Target::Write
 }
 
 fn needs_network(alert: &Listed<Alert>) -> bool {

@@ -1,34 +1,21 @@
 //! The timer of `gua sync-once`: two units that are written, started and removed like the collector's unit.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::failure::Failure;
 use gua_settings::Loaded;
 
-use super::board::{BoardFacts, network};
-use super::host_facts::HostFacts;
+use super::board::network;
+use super::collector::{admit_board, check_safe, facts};
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
-use super::unit::{self, Network, SAMPLE_SERVICE};
+use super::unit::{self, SAMPLE_SERVICE, UnitFacts};
 use super::units::{Messages, Units, removed};
-use super::{Install, Output, above, safe_for_root, system_user, this_program};
+use super::{Install, Output, system_user};
 
 pub(super) const SERVICE: &str = "gua-sync.service";
 pub(super) const TIMER: &str = "gua-sync.timer";
 const USUAL: Duration = Duration::from_secs(300);
-
-/// Contents of the units.
-#[derive(Clone, Debug)]
-struct Facts {
-    program: PathBuf,
-    scope: Scope,
-    db: Option<PathBuf>,
-    host: HostFacts,
-    board: BoardFacts,
-    every: Duration,
-    archive: bool,
-}
 
 /// Installs, enables and starts the timer.
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
@@ -36,40 +23,27 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     if every < Duration::from_secs(1) {
         return Err(Failure::usage("--every must be at least 1s"));
     }
-    loaded.checked()?;
-    let facts = Facts {
-        program: this_program(place)?,
-        scope: place.scope,
-        db: place.database(
-            install.db.as_deref(),
-            &loaded.settings.history.service_db.value,
-        ),
-        host: HostFacts::of(place, loaded)?,
-        board: BoardFacts::of(loaded, place)?,
-        every,
-        archive: install.archive,
+    let install = &Install {
+        cloud: true,
+        ..install.clone()
     };
+    let facts = facts(install, place, loaded)?;
     let units = Units {
         place,
         command: "gua service",
         first_line: unit::FIRST_LINE,
-        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
+        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(every))],
     };
-    if place.scope == Scope::System && !install.print {
-        let mut files = facts.board.files();
-        files.extend(above(facts.db.as_deref()));
-        safe_for_root(place, loaded, (&facts.program, unit::USER), &files)?;
-    }
+    let notes = facts.board_notes();
     if install.print {
-        let notes = facts.board.notes();
         let text = units.printed();
         return Ok(Output { text, notes });
     }
-    facts.board.admit(loaded, place)?;
+    check_safe(&facts, place, loaded)?;
+    admit_board(&facts, place, loaded)?;
     system_user::admit(place, facts.db.as_deref())?;
     units.write(install.force)?;
     system_user::create(place, facts.db.as_deref())?;
-    let notes = facts.board.notes();
     let program = facts.program.display();
     let after = match place.scope {
         Scope::System => "",
@@ -115,24 +89,11 @@ pub(super) fn status(place: &Place) -> String {
     text
 }
 
-fn service(facts: &Facts) -> String {
+fn service(facts: &UnitFacts) -> String {
+    let archive = facts.cloud.as_ref().is_some_and(|pushing| pushing.archive);
     let mut words = vec!["sync-once".to_owned()];
-    let mut rest = facts.board.environment();
-    if let Some(db) = &facts.db {
-        words.extend(["--db".to_owned(), db.to_string_lossy().into_owned()]);
-    }
-    if facts.scope == Scope::System {
-        let db = facts.db.as_deref();
-        rest.push_str(&unit::sandbox(
-            &facts.program,
-            db,
-            &facts.host,
-            Some(&facts.board),
-            Network::Used,
-        ));
-    }
-    rest.push_str(&unit::hardening(Network::Used));
-    words.extend(facts.archive.then(|| "--archive".to_owned()));
+    words.extend(facts.database());
+    words.extend(archive.then(|| "--archive".to_owned()));
     let values = [
         ("first_line", unit::FIRST_LINE),
         (
@@ -142,45 +103,47 @@ fn service(facts: &Facts) -> String {
         ("network", network(facts.scope)),
         ("exec", &unit::exec(&facts.program, &words)),
         // The first upload to an archive may send many files.
-        ("limit", if facts.archive { "1h" } else { "2min" }),
-        ("rest", &rest),
+        ("limit", if archive { "1h" } else { "2min" }),
+        ("rest", &facts.rest("")),
     ];
     unit::filled(SAMPLE_SERVICE, &values)
 }
 
-fn timer(facts: &Facts) -> String {
+fn timer(every: Duration) -> String {
     // Spreads the pushes of the hosts of a site.
-    let spread = (facts.every / 10).min(Duration::from_secs(30));
+    let spread = (every / 10).min(Duration::from_secs(30));
     let description = "gua, periodic GPU samples for the board";
-    unit::timer(unit::FIRST_LINE, description, facts.every, Some(spread))
+    unit::timer(unit::FIRST_LINE, description, every, Some(spread))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::service::tests::{MAX_EXPOSURE, board, check_exposure, hosts, verify};
+    use std::path::PathBuf;
 
-    fn facts(scope: Scope, archive: bool, minutes: u64) -> Facts {
-        Facts {
-            // Any existing program: systemd checks that it is executable.
-            program: "/bin/true".into(),
-            scope,
+    use super::*;
+    use crate::service::host_facts::HostFacts;
+    use crate::service::tests::{self, MAX_EXPOSURE, board, check_exposure, hosts, verify};
+    use crate::service::unit::{Pushing, Readers};
+
+    fn facts(scope: Scope, archive: bool) -> UnitFacts {
+        UnitFacts {
             db: None,
-            host: HostFacts::default(),
-            board: board(),
-            every: Duration::from_secs(minutes * 60),
-            archive,
+            cloud: Some(Pushing {
+                board: board(),
+                archive,
+            }),
+            ..tests::facts(scope, Readers::Everyone)
         }
     }
 
     #[test]
     fn the_service_of_the_timer_has_a_low_exposure() {
         let check = |host: &HostFacts, program: &str, db: Option<&str>| {
-            let facts = Facts {
+            let facts = UnitFacts {
                 program: program.into(),
                 db: db.map(PathBuf::from),
                 host: host.clone(),
-                ..facts(Scope::System, true, 5)
+                ..facts(Scope::System, true)
             };
             let unit = service(&facts);
             let shows_home = [Some(program), db]
@@ -206,13 +169,14 @@ mod tests {
     fn systemd_finds_nothing_wrong_with_the_timer() {
         for scope in [Scope::System, Scope::User] {
             for (archive, minutes) in [(false, 5), (true, 7)] {
-                let facts = facts(scope, archive, minutes);
+                let facts = facts(scope, archive);
+                let every = Duration::from_secs(minutes * 60);
                 let service = service(&facts);
                 assert_eq!(service.contains("--archive"), archive);
                 let credential = "LoadCredential=cloud.json:/root/.gua/a b.json\n";
                 let is_given = service.contains(credential);
                 assert_eq!(is_given, scope == Scope::System, "{service}");
-                verify(&[(SERVICE, service), (TIMER, timer(&facts))], scope);
+                verify(&[(SERVICE, service), (TIMER, timer(every))], scope);
             }
         }
     }

@@ -73,7 +73,7 @@ fn check(facts: &UnitFacts) {
     verify(&units, facts.scope);
 }
 
-fn facts(scope: Scope, readers: Readers) -> UnitFacts {
+pub(super) fn facts(scope: Scope, readers: Readers) -> UnitFacts {
     UnitFacts {
         // Any existing program: systemd checks that it is executable.
         program: PathBuf::from("/bin/true"),

@@ -118,50 +118,37 @@ pub(super) fn database_of(unit: &str) -> Option<PathBuf> {
     Some(words.next()?.replace("$$", "$").replace("%%", "%").into())
 }
 
-/// Complete unit file.
+/// Unit of the collector.
 pub(super) fn text(facts: &UnitFacts) -> String {
     let mut words = ["daemon", "--foreground", "--append"]
         .map(String::from)
         .to_vec();
-    if let Some(db) = &facts.db {
-        words.extend(["--db".to_owned(), db.to_string_lossy().into_owned()]);
-    }
+    words.extend(facts.database());
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
     if let Some(address) = facts.metrics {
         words.extend(["--metrics".to_owned(), address.to_string()]);
     }
-    let (mut wants, mut rest) = (String::new(), String::new());
-    let board = facts.cloud.as_ref().map(|pushing| &pushing.board);
-    if let Some(Pushing { board, archive }) = &facts.cloud {
+    let mut wants = String::new();
+    if let Some(Pushing { archive, .. }) = &facts.cloud {
         words.push("--cloud".to_owned());
         words.extend(archive.then(|| "--archive".to_owned()));
         wants.push_str(network(facts.scope));
-        rest = board.environment();
     }
-    let wanted_by = match facts.scope {
-        Scope::System => "multi-user.target",
-        Scope::User => "default.target",
+    let (wanted_by, own) = match facts.scope {
+        Scope::System => {
+            wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
+            // The directory of the default `cloud.socket`. Only this unit has it: systemd removes it when a unit with it ends.
+            ("multi-user.target", "RuntimeDirectory=gua-collector\n")
+        }
+        Scope::User => ("default.target", ""),
     };
-    if facts.scope == Scope::System {
-        wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
-        // The directory of the default `cloud.socket`. Only this unit has it: systemd removes it when a unit with it ends.
-        rest.push_str("RuntimeDirectory=gua-collector\n");
-        rest.push_str(&sandbox(
-            &facts.program,
-            facts.db.as_deref(),
-            &facts.host,
-            board,
-            facts.network(),
-        ));
-    }
-    rest.push_str(&hardening(facts.network()));
     let values = [
         ("first_line", FIRST_LINE),
         ("network", &wants),
         ("exec", &exec(&facts.program, &words)),
-        ("rest", &rest),
+        ("rest", &facts.rest(own)),
         ("wanted_by", wanted_by),
         ("alias", ALIAS),
     ];
@@ -211,7 +198,7 @@ pub(super) fn exec(program: &Path, words: &[String]) -> String {
 
 /// Whether a unit uses the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Network {
+enum Network {
     Used,
     Unused,
     /// Used only to serve metrics on this address.
@@ -219,26 +206,45 @@ pub(super) enum Network {
 }
 
 impl UnitFacts {
-    fn network(&self) -> Network {
-        let board = self.cloud.as_ref().map(|pushing| &pushing.board);
-        match (Network::of(&self.host, board), self.metrics) {
-            (Network::Unused, Some(address)) => Network::Served(address),
-            (network, _) => network,
-        }
+    pub(super) fn board(&self) -> Option<&BoardFacts> {
+        self.cloud.as_ref().map(|pushing| &pushing.board)
     }
-}
 
-impl Network {
-    pub(super) fn of(host: &HostFacts, board: Option<&BoardFacts>) -> Self {
-        match board.is_some() || host.has_network_names || host.has_alerts {
-            true => Self::Used,
-            false => Self::Unused,
+    /// Notes about the board for the user.
+    pub(super) fn board_notes(&self) -> String {
+        self.board().map_or_else(String::new, BoardFacts::notes)
+    }
+
+    fn network(&self) -> Network {
+        let host = &self.host;
+        if self.cloud.is_some() || host.has_network_names || host.has_alerts {
+            return Network::Used;
         }
+        self.metrics.map_or(Network::Unused, Network::Served)
+    }
+
+    /// Arguments that name the history.
+    pub(super) fn database(&self) -> impl Iterator<Item = String> {
+        let db = self.db.as_ref().map(|db| db.to_string_lossy().into_owned());
+        db.into_iter().flat_map(|db| ["--db".to_owned(), db])
+    }
+
+    /// Options of a unit that reads GPUs: the environment for the board, `own` and the sandbox of the host's units, and the
+    /// hardening.
+    pub(super) fn rest(&self, own: &str) -> String {
+        let mut rest = self
+            .board()
+            .map_or_else(String::new, BoardFacts::environment);
+        if self.scope == Scope::System {
+            rest.push_str(own);
+            rest.push_str(&sandbox(self));
+        }
+        rest + &hardening(self.network())
     }
 }
 
 /// Hardening options of every unit that reads GPUs, of the host or of a user.
-pub(super) fn hardening(network: Network) -> String {
+fn hardening(network: Network) -> String {
     let families = match network {
         Network::Used => "AF_UNIX AF_INET AF_INET6",
         Network::Unused => "AF_UNIX",
@@ -259,13 +265,8 @@ IPAddressAllow=::/1 8000::/2 c000::/3 e000::/4 f000::/5 f800::/6 fc00::/7 fe00::
 ";
 
 /// Lines of the host's units, which run as the system user.
-pub(super) fn sandbox(
-    program: &Path,
-    db: Option<&Path>,
-    host: &HostFacts,
-    board: Option<&BoardFacts>,
-    network: Network,
-) -> String {
+fn sandbox(facts: &UnitFacts) -> String {
+    let (db, host) = (facts.db.as_deref(), &facts.host);
     let capabilities = match host.has_containers {
         // The runtimes' files with the names of containers are private to root.
         true => "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH",
@@ -274,7 +275,8 @@ pub(super) fn sandbox(
     let groups = host.device_group;
     let mut groups = groups.map_or_else(String::new, |gid| format!("SupplementaryGroups={gid}\n"));
     let settings = host.settings.iter().map(|path| ("config.toml", path));
-    let secrets = board.iter().flat_map(|board| &board.credentials);
+    let secrets = facts.board().into_iter();
+    let secrets = secrets.flat_map(|board| &board.credentials);
     let secrets = secrets.map(|(name, path)| (*name, path));
     let credentials: String = settings
         .chain(secrets)
@@ -288,7 +290,7 @@ pub(super) fn sandbox(
         groups.push_str("SupplementaryGroups=tty\n");
         devices.push_str("DeviceAllow=char-pts w\n");
     }
-    let network = match network {
+    let network = match facts.network() {
         Network::Served(address) if address.ip().is_loopback() => {
             "IPAddressDeny=any\nIPAddressAllow=localhost\n"
         }
@@ -303,7 +305,7 @@ pub(super) fn sandbox(
         ("groups", &groups),
         ("capabilities", capabilities),
         ("credentials", &credentials),
-        ("homes", &homes(program, directory)),
+        ("homes", &homes(&facts.program, directory)),
         ("devices", &devices),
         ("network", network),
     ];
