@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use gua_claim::random_word;
 use gua_model::alert::{Alert, Sender, When};
-use gua_model::{Outage, Period, Tick, Uid};
+use gua_model::{Period, Tick, Uid};
 use gua_probe::{clock, host};
 use gua_render::alert::{
     AlertHistoryDocument, AlertMessage, AlertRow, AlertsDocument, DeliveryRow, DeliveryStatus,
@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use self::engine::Engine;
 pub use self::fleet::FleetAlerts;
-use self::state::State;
+use self::state::{Past, Pending, State};
 pub(crate) use self::target::feed;
 use crate::board::worker::Worker;
 use crate::claims::Names;
@@ -115,10 +115,6 @@ impl Sink for AlertSink {
         Ok(())
     }
 
-    fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn configure(&mut self, _: &Options) {
         lock(&self.slot).is_reloaded = true;
         self.worker.wake();
@@ -174,26 +170,27 @@ impl SenderState {
 fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'a Listed<Alert>> {
     let is_hosts =
         history == loaded.settings.history.service_db.value || rustix::process::geteuid().is_root();
-    let alerts = loaded.settings.alerts.iter();
-    let alerts = alerts.filter(|alert| alert.value.by == Sender::Daemon);
+    let alerts = alerts_of(loaded, Sender::Daemon).into_iter();
     alerts.filter(move |alert| is_hosts || alert.layer == Layer::User)
+}
+
+/// The configured alerts of a sender.
+fn alerts_of(loaded: &Loaded, by: Sender) -> Vec<&Listed<Alert>> {
+    let alerts = loaded.settings.alerts.iter();
+    alerts.filter(|alert| alert.value.by == by).collect()
 }
 
 /// The configured alerts of a sender, for `gua alert list`, and the problems that concern all of them, one sentence each.
 #[must_use]
 pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
-    let alerts = loaded.settings.alerts.iter();
-    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
-    listed_of(&alerts.collect::<Vec<_>>(), loaded, sender, |error| error)
+    listed_of(&alerts_of(loaded, sender.by), loaded, sender, |error| error)
 }
 
 /// The configured alerts of a board for its pages. The errors of messages are left out: they are about the hosts of all workspaces,
 /// and can quote the address of a person.
 #[must_use]
 pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
-    let alerts = loaded.settings.alerts.iter();
-    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
-    let alerts = alerts.collect::<Vec<_>>();
+    let alerts = alerts_of(loaded, sender.by);
     // The function `history` reports a state file that cannot be read.
     let (document, _) = listed_of(&alerts, loaded, sender, |_| UNDELIVERED.to_owned());
     document
@@ -277,18 +274,19 @@ fn load(sender: &SenderState) -> Result<State, String> {
 /// If the state cannot be read. The error is a sentence.
 pub fn history(sender: &SenderState, limit: usize) -> Result<AlertHistoryDocument, String> {
     let state = load(sender)?;
+    let row = |one: &Pending, status, at| {
+        DeliveryRow::new(&one.message, one.to.clone(), status, at, one.attempts)
+    };
     let waiting = state.pending.iter().map(|pending| {
         let status = DeliveryStatus::Waiting(pending.error.clone());
-        let (message, to) = (&pending.message, pending.to.clone());
-        DeliveryRow::new(message, to, status, message.at, pending.attempts)
+        row(pending, status, pending.message.at)
     });
-    let past = state.history.iter().rev().map(|past| {
-        let status = match past.error.clone() {
+    let past = state.history.iter().rev().map(|Past { last, at }| {
+        let status = match last.error.clone() {
             None => DeliveryStatus::Sent,
             Some(error) => DeliveryStatus::Failed(error),
         };
-        let (message, to) = (&past.message, past.to.clone());
-        DeliveryRow::new(message, to, status, past.at, past.attempts)
+        row(last, status, *at)
     });
     Ok(AlertHistoryDocument::new(
         waiting.rev().chain(past).take(limit).collect(),

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tracing::{error, info};
 
 use super::outbox::Outbox;
-use super::{FINAL_WAIT, SenderState};
+use super::{FINAL_WAIT, SenderState, alerts_of};
 use crate::board::setup::connect_options;
 use crate::board::worker::Worker;
 
@@ -62,9 +62,8 @@ impl FleetAlerts {
 }
 
 fn alerts_of_board(loaded: &Loaded) -> Vec<Alert> {
-    let alerts = loaded.settings.alerts.iter().map(|alert| &alert.value);
-    let alerts = alerts.filter(|alert| alert.by == Sender::Board);
-    alerts.cloned().collect()
+    let alerts = alerts_of(loaded, Sender::Board).into_iter();
+    alerts.map(|alert| alert.value.clone()).collect()
 }
 
 type Find = Box<dyn FnMut(&[Alert], Timestamp) -> Vec<Vec<Finding>> + Send>;

@@ -50,12 +50,10 @@ pub(super) struct Pending {
 /// A message that was delivered or given up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
-    pub(super) message: AlertMessage,
-    pub(super) to: String,
-    pub(super) attempts: u32,
+    /// `error` is why it was given up; `None` if it was delivered.
+    #[serde(flatten)]
+    pub(super) last: Pending,
     pub(super) at: Timestamp,
-    /// Why it was given up; `None` if it was delivered.
-    pub(super) error: Option<String>,
 }
 
 impl State {
@@ -124,19 +122,11 @@ impl State {
         let Some(place) = self.pending.iter().position(|one| one.message.id == id) else {
             return;
         };
-        let Pending {
-            message,
-            to,
-            attempts,
-            ..
-        } = self.pending.remove(place);
-        self.history.push(Past {
-            message,
-            to,
-            attempts,
-            at,
+        let last = Pending {
             error,
-        });
+            ..self.pending.remove(place)
+        };
+        self.history.push(Past { last, at });
         let excess = self.history.len().saturating_sub(MAX_HISTORY);
         self.history.drain(..excess);
     }
@@ -149,7 +139,7 @@ impl State {
             return Some(format!("a message is waiting to be sent: {error}"));
         }
         let mut past = self.history.iter().rev();
-        let last = past.find(|one| one.message.alert == alert)?;
+        let Past { last, .. } = past.find(|past| past.last.message.alert == alert)?;
         let error = last.error.as_ref()?;
         Some(format!("the last message was given up: {error}"))
     }

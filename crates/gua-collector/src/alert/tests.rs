@@ -148,7 +148,7 @@ fn an_idle_gpu_sends_one_message_with_the_evidence() {
         "{request:?}"
     );
     let past = &engine.outbox.state.history;
-    assert_eq!((past.len(), past[0].attempts), (1, 1));
+    assert_eq!((past.len(), past[0].last.attempts), (1, 1));
     assert!(engine.outbox.state.pending.is_empty());
     // The cool-down survives a restart.
     step(&mut stage.engine(IDLE), stage.tick(900), 0);
@@ -188,7 +188,7 @@ fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
         all[0].body, all[1].body,
         "the same message, with the same id"
     );
-    assert_eq!(engine.outbox.state.history[0].attempts, 2);
+    assert_eq!(engine.outbox.state.history[0].last.attempts, 2);
     for _ in 0..2 {
         step(&mut stage.engine(IDLE), stage.tick(900), 0);
     }
@@ -204,7 +204,11 @@ fn a_message_that_is_permanently_refused_is_not_repeated() {
     stage.record(0, 900);
     let mut engine = stage.engine(IDLE);
     step(&mut engine, stage.tick(900), 0);
-    let error = engine.outbox.state.history[0].error.as_deref().unwrap();
+    let error = engine.outbox.state.history[0]
+        .last
+        .error
+        .as_deref()
+        .unwrap();
     assert_eq!(error, "the destination answered with HTTP status 400");
     let log = serde_json::to_string(&engine.outbox.state).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
@@ -277,8 +281,8 @@ fn a_message_to_a_holder_without_an_account_is_given_up_at_once() {
     }
     assert!(engine.outbox.state.pending.is_empty());
     let past = &engine.outbox.state.history;
-    assert_eq!((past.len(), past[0].attempts), (1, 1));
-    let error = past[0].error.as_deref();
+    assert_eq!((past.len(), past[0].last.attempts), (1, 1));
+    let error = past[0].last.error.as_deref();
     assert_eq!(error, Some("pod:vision/run is not a user of this host"));
 }
 
@@ -444,7 +448,7 @@ fn an_alert_that_is_removed_sends_nothing_more() {
     stage.loaded("name = \"other\"\nwhen = [\"lost\"]");
     lock(&engine.slot).is_reloaded = true;
     step(&mut engine, stage.tick(930), 1);
-    let error = engine.outbox.state.history[0].error.as_deref();
+    let error = engine.outbox.state.history[0].last.error.as_deref();
     assert_eq!(error, Some("the alert is no longer configured"));
     assert_eq!(stage.received().len(), 1);
 }
