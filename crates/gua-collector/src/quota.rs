@@ -2,9 +2,11 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use gua_model::GpuUuid;
+use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::quota::{
     Limit, LimitNote, LimitProblem, Standing, Subject, Term, Usage, Who, standings,
@@ -130,6 +132,18 @@ impl Accounts {
         let concerns = |standing: &&Standing| standing.concerns(user, &groups);
         Ok(self.standings.iter().filter(concerns).cloned().collect())
     }
+}
+
+/// The use of every limit, all judged by one history.
+pub(crate) fn standings_of(
+    loaded: &Loaded,
+    history: &Path,
+    zone: &TimeZone,
+    now: Timestamp,
+) -> Result<Vec<Standing>, Failure> {
+    let accounts = Accounts::of::<Box<dyn Error>>(loaded, |_| history.to_owned(), zone, now);
+    let accounts = accounts.map_err(|error| Failure::failed(chain(error.as_ref())))?;
+    Ok(accounts.standings)
 }
 
 fn no_answer() -> Failure {

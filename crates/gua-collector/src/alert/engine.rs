@@ -26,7 +26,7 @@ use super::outbox::Outbox;
 use super::{SharedSlot, applicable, lock, missed, state_file};
 use crate::board::setup::connect_options;
 use crate::lookup::Lookup;
-use crate::quota::Accounts;
+use crate::quota::standings_of;
 use crate::{listing, location, notes};
 
 /// Minimum time between two evaluations.
@@ -255,23 +255,13 @@ impl Engine {
     }
 
     fn read_quotas(&mut self, now: Timestamp) {
-        let accounts = Accounts::of::<Box<dyn std::error::Error>>(
-            &self.loaded,
-            |_| self.history.clone(),
-            &self.outbox.zone,
-            now,
-        );
-        match self.failures.change(&accounts) {
+        let read = standings_of(&self.loaded, &self.history, &self.outbox.zone, now);
+        match self.failures.change(&read) {
             Some(Ok(failures)) => info!(failures, "the quota usage for alerts can be read again"),
-            Some(Err(error)) => {
-                warn!(
-                    error = chain(error.as_ref()),
-                    "cannot read the quota usage for alerts"
-                );
-            }
+            Some(Err(error)) => warn!(%error, "cannot read the quota usage for alerts"),
             None => {}
         }
-        self.standings = accounts.map_or_else(|_| Vec::new(), |accounts| accounts.standings);
+        self.standings = read.unwrap_or_default();
     }
 
     /// The gaps of the last day, and the current one.

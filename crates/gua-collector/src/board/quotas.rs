@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gua_model::chain::chain;
 use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_probe::clock;
@@ -16,7 +15,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tracing::{info, warn};
 
-use crate::quota::Accounts;
+use crate::quota::standings_of;
 
 /// Minimum time between two reads of the use, the same as for the daemon's alerts.
 const READ_PERIOD: Duration = Duration::from_secs(300);
@@ -72,27 +71,13 @@ impl QuotaReporter {
         if loaded.checked().is_ok() {
             state.loaded = loaded;
         }
-        let accounts = Accounts::of::<Box<dyn std::error::Error>>(
-            &state.loaded,
-            |_| self.history.clone(),
-            &TimeZone::system(),
-            now,
-        );
-        match accounts {
-            Ok(accounts) => {
-                state.quotas = self.report(accounts.standings);
-                if let Some(failures) = state.failures.end() {
-                    info!(failures, "the quota usage is read for the board again");
-                }
-            }
-            Err(error) => {
-                state.quotas.clear();
-                if state.failures.add() {
-                    let error = chain(error.as_ref());
-                    warn!(error, "cannot read the quota usage for the board");
-                }
-            }
+        let read = standings_of(&state.loaded, &self.history, &TimeZone::system(), now);
+        match state.failures.change(&read) {
+            Some(Ok(failures)) => info!(failures, "the quota usage is read for the board again"),
+            Some(Err(error)) => warn!(%error, "cannot read the quota usage for the board"),
+            None => {}
         }
+        state.quotas = self.report(read.unwrap_or_default());
     }
 
     /// Returns the quotas that may leave the host; if there are too many, those with the largest share of their limit.
