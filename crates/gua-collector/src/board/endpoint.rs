@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gua_model::chain::chain;
 use gua_probe::clock;
 use gua_settings::Proxies;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
@@ -230,6 +231,14 @@ fn named(error: Error, config: &Config, step: impl FnOnce() -> String) -> Error 
     };
     let step = step();
     Error::Other(Box::new(ConnectError { step, source }))
+}
+
+/// Describes the error of a request or of a connection. ureq would add text of its own to the error of a step.
+pub(super) fn cause(error: Error) -> String {
+    match error {
+        Error::Other(error) => chain(&*error),
+        error => chain(&error),
+    }
 }
 
 fn host(uri: &Uri) -> String {

@@ -6,8 +6,7 @@ use gua_model::chain::chain;
 use gua_wire::ServerUrl;
 use ureq::http::{Request, Response};
 
-use super::connection::Limits;
-use super::endpoint::{ConnectOptions, Endpoint};
+use super::endpoint::{ConnectOptions, Endpoint, cause};
 
 /// Maximum size of an answer.
 const MAX_BYTES: u64 = 1 << 20;
@@ -26,16 +25,7 @@ pub fn fetch(
     );
     let origin = ServerUrl::parse(&origin).map_err(|error| chain(&error))?;
     let endpoint = Endpoint::new(&origin, options).map_err(|error| chain(&error))?;
-    let failed = |error: ureq::Error| match error {
-        ureq::Error::Other(error) => chain(&*error),
-        error => chain(&error),
-    };
-    let agent = &endpoint.agent;
-    let request = agent
-        .configure_request(request)
-        .timeout_global(Some(Limits::CALL.whole))
-        .build();
-    let answer = agent.run(request).map_err(failed)?;
+    let answer = endpoint.agent.run(request).map_err(cause)?;
     let (parts, mut body) = answer.into_parts();
     let mut bytes = Vec::new();
     let read = body.as_reader().take(MAX_BYTES).read_to_end(&mut bytes);

@@ -21,6 +21,7 @@ use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{HandshakeError, Message, WebSocket};
 
 use super::connection::{Connection, is_timeout};
+use super::endpoint::cause;
 use super::enrolment::{Enrolled, Enrolment};
 use super::retry::Retry;
 use super::worker::Worker;
@@ -115,11 +116,7 @@ impl Stream {
     fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
         let connection = enrolled.client.endpoint.connect();
-        let connection = connection.map_err(|error| match error {
-            ureq::Error::Other(error) => chain(&*error),
-            error => chain(&error),
-        })?;
-        Ok((handshake(connection, &enrolled)?, enrolled))
+        Ok((handshake(connection.map_err(cause)?, &enrolled)?, enrolled))
     }
 
     /// The delay stays until the connection is stable: a board that accepts and drops every connection is retried with
