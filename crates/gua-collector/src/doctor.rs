@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use crate::board::cloud_file::LoadError;
 use crate::board::{CallError, EnrolmentError, Limits, setup};
+use crate::daemon::HistoryFile;
 use crate::python_collector::python_writer;
 use crate::{alert, claims, location};
 
@@ -92,7 +93,10 @@ pub fn known(loaded: &Loaded) -> Known {
             .map(|dir| dir.path().to_owned())
             .map_err(|error| chain(&error)),
         link: link(loaded),
-        choice: choice(&db, loaded.inputs.home.as_deref()),
+        choice: match HistoryFile::configured(loaded).is_default() {
+            true => Choice::Default,
+            false => Choice::Custom,
+        },
         history: history_kind(&db),
         python_writer: python_writer(&HostRoot::real(), &db),
         read_elsewhere: Some(location::history(loaded)).filter(|read| *read != db),
@@ -200,15 +204,6 @@ fn unreadable_files(loaded: &Loaded) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a path is the default one. Components are compared as text: `//` and `/./` are ignored, links and `..` are
-/// not resolved.
-fn choice(path: &Path, home: Option<&Path>) -> Choice {
-    match home.map(gua_settings::default_db) {
-        Some(default) if default == path => Choice::Default,
-        _ => Choice::Custom,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,22 +212,5 @@ mod tests {
     fn the_published_schema_is_that_of_the_type() {
         let schema = gua_render::schemas::named::<DoctorDocument<'_>>(SCHEMA).1;
         gua_test::schema::assert_published(SCHEMA, &gua_render::document::pretty(&schema));
-    }
-
-    #[test]
-    fn the_default_path_is_recognized_by_its_text() {
-        let check = |path: &str, expected| {
-            assert_eq!(
-                choice(Path::new(path), Some(Path::new("/home/ada"))),
-                expected,
-                "{path}"
-            );
-        };
-        check("/home/ada/.gua/gua.db", Choice::Default);
-        check("/home//ada/./.gua/gua.db", Choice::Default);
-        check("/home/ada/../ada/.gua/gua.db", Choice::Custom);
-        check("/home/bob/.gua/gua.db", Choice::Custom);
-        check("gua.db", Choice::Custom);
-        assert_eq!(choice(Path::new("/x"), None), Choice::Custom);
     }
 }

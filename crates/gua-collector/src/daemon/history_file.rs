@@ -358,6 +358,23 @@ mod tests {
     }
 
     #[test]
+    fn the_default_path_is_recognized_by_its_text() {
+        let is_default = |path: &str, home: Option<&str>| {
+            let host = Path::new(crate::location::OF_THE_HOST);
+            HistoryFile::of(Path::new(path), home.map(Path::new), host).is_default()
+        };
+        let check = |path: &str, expected| {
+            assert_eq!(is_default(path, Some("/home/ada")), expected, "{path}");
+        };
+        check("/home/ada/.gua/gua.db", true);
+        check("/home//ada/./.gua/gua.db", true);
+        check("/home/ada/../ada/.gua/gua.db", false);
+        check("/home/bob/.gua/gua.db", false);
+        check("gua.db", false);
+        assert!(!is_default("/x", None));
+    }
+
+    #[test]
     fn ticks_are_overdue_after_two_intervals_of_this_run() {
         let check = |started: i64, last: Option<i64>, interval: u64, expected: Option<u128>| {
             let at = |second| Timestamp::from_second(second).unwrap();
