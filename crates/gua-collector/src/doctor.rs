@@ -24,7 +24,6 @@ use gua_wire::server_url::Scheme;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::board::cloud_file::LoadError;
 use crate::board::{CallError, EnrolmentError, Limits, setup};
 use crate::daemon::HistoryFile;
 use crate::python_collector::python_writer;
@@ -137,9 +136,9 @@ fn link(loaded: &Loaded) -> Link {
                 path,
                 why: chain(&error),
                 fault: match error {
-                    EnrolmentError::Load(LoadError::Invalid { .. }) => Fault::Contents,
-                    EnrolmentError::Load(_) => Fault::Unreadable,
+                    EnrolmentError::Invalid { .. } => Fault::Contents,
                     EnrolmentError::Endpoint(_) => Fault::Endpoint,
+                    EnrolmentError::Missing(_) | EnrolmentError::Unreadable(_) => Fault::Unreadable,
                 },
             };
         }

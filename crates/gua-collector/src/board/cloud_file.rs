@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use gua_files::{FileError, NewFile};
 use gua_wire::CloudConfig;
-use gua_wire::cloud::CloudError;
+
+use super::enrolment::EnrolmentError;
 
 /// Maximum size that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -16,17 +17,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Path of an enrolment file, which may not exist.
 #[derive(Clone, Debug)]
 pub struct CloudFile(PathBuf);
-
-/// Why the enrolment cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("no enrolment at `{}`", .0.display())]
-    Missing(PathBuf),
-    #[error(transparent)]
-    Unreadable(FileError),
-    #[error("`{}` is not a valid enrolment", path.display())]
-    Invalid { path: PathBuf, source: CloudError },
-}
 
 /// A temporary file beside the enrolment, ready to be filled and renamed.
 #[derive(Debug)]
@@ -53,13 +43,13 @@ impl CloudFile {
     ///
     /// # Errors
     /// If the file is missing, unreadable or invalid.
-    pub fn load(&self) -> Result<CloudConfig, LoadError> {
+    pub fn load(&self) -> Result<CloudConfig, EnrolmentError> {
         let bytes = gua_files::read_regular(&self.0, MAX_BYTES);
         let bytes = bytes.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => LoadError::Missing(self.0.clone()),
-            _ => LoadError::Unreadable(FileError::cannot("read", &self.0)(source)),
+            io::ErrorKind::NotFound => EnrolmentError::Missing(self.0.clone()),
+            _ => EnrolmentError::Unreadable(FileError::cannot("read", &self.0)(source)),
         })?;
-        CloudConfig::read(&bytes).map_err(|source| LoadError::Invalid {
+        CloudConfig::read(&bytes).map_err(|source| EnrolmentError::Invalid {
             path: self.0.clone(),
             source,
         })
@@ -129,7 +119,7 @@ mod tests {
     fn the_file_is_private_from_its_first_byte_and_replaced_atomically() {
         let directory = tempfile::tempdir().unwrap();
         let file = CloudFile::at(directory.path().join("state/cloud.json"));
-        assert!(matches!(file.load(), Err(LoadError::Missing(_))));
+        assert!(matches!(file.load(), Err(EnrolmentError::Missing(_))));
         let prepared = file.prepare().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(prepared.0.part()), 0o600);
@@ -168,6 +158,9 @@ mod tests {
         assert!(message.ends_with("is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or not a string: serverUrl, hostId, displayName, tokenPrefix"), "{message}");
         std::fs::remove_file(file.path()).unwrap();
         std::fs::create_dir(file.path()).unwrap();
-        assert!(matches!(file.load(), Err(LoadError::Unreadable { .. })));
+        assert!(matches!(
+            file.load(),
+            Err(EnrolmentError::Unreadable { .. })
+        ));
     }
 }

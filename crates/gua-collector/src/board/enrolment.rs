@@ -2,15 +2,18 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gua_files::FileError;
 use gua_model::chain::chain;
 use gua_model::failure_log::FailureLog;
 use gua_wire::CloudConfig;
+use gua_wire::cloud::CloudError;
 use tracing::{info, warn};
 
 use super::client::{CallError, Client};
-use super::cloud_file::{CloudFile, LoadError};
+use super::cloud_file::CloudFile;
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::service;
 
@@ -97,8 +100,12 @@ impl Enrolled {
 /// Why the enrolment cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolmentError {
+    #[error("no enrolment at `{}`", .0.display())]
+    Missing(PathBuf),
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Unreadable(FileError),
+    #[error("`{}` is not a valid enrolment", path.display())]
+    Invalid { path: PathBuf, source: CloudError },
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
@@ -107,7 +114,7 @@ impl EnrolmentError {
     /// Whether this host is not enrolled at all.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, EnrolmentError::Load(LoadError::Missing(_)))
+        matches!(self, EnrolmentError::Missing(_))
     }
 }
 

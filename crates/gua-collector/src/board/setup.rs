@@ -15,7 +15,6 @@ use gua_wire::users::UserPolicy;
 use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
-use super::cloud_file::LoadError;
 use super::{
     CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles,
     LiveReporter, QuotaReporter, live, salt,
@@ -24,9 +23,20 @@ use crate::VERSION;
 
 /// Loads the enrolment. Nothing is contacted.
 pub fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
-    enrolment(loaded).current().map_err(|error| match &error {
-        EnrolmentError::Load(cause) => Failure::usage(chain(cause)).hint(remedy(cause)),
-        EnrolmentError::Endpoint(error) => endpoint_failure(error),
+    enrolment(loaded).current().map_err(|error| {
+        let hint = match &error {
+            EnrolmentError::Missing(_) => {
+                "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or pass the file with --config"
+            }
+            EnrolmentError::Unreadable(_) => {
+                "run this as the user who enrolled the host, or pass another file with --config"
+            }
+            EnrolmentError::Invalid { .. } => {
+                "replace it with `gua enroll --force`, remove it with `gua unenroll`, or pass another file with --config"
+            }
+            EnrolmentError::Endpoint(error) => return endpoint_failure(error),
+        };
+        Failure::usage(chain(&error)).hint(hint)
     })
 }
 
@@ -38,21 +48,6 @@ pub fn insecure(loaded: &Loaded) -> Option<Failure> {
             Some(endpoint_failure(&error))
         }
         _ => None,
-    }
-}
-
-/// Hint for an unusable enrolment.
-fn remedy(error: &LoadError) -> &'static str {
-    match error {
-        LoadError::Missing(_) => {
-            "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or pass the file with --config"
-        }
-        LoadError::Unreadable(_) => {
-            "run this as the user who enrolled the host, or pass another file with --config"
-        }
-        LoadError::Invalid { .. } => {
-            "replace it with `gua enroll --force`, remove it with `gua unenroll`, or pass another file with --config"
-        }
     }
 }
 

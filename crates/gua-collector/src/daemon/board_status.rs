@@ -7,9 +7,8 @@ use gua_model::text::sanitize;
 use jiff::Timestamp;
 
 use super::{add_line, with_age};
-use crate::board::cloud_file::LoadError;
 use crate::board::link_state::{LinkError, StreamState};
-use crate::board::{ArchiveState, CloudFile, LinkFiles, LinkState};
+use crate::board::{ArchiveState, CloudFile, EnrolmentError, LinkFiles, LinkState};
 
 /// The lines about the board; empty for a host without one.
 #[must_use]
@@ -21,7 +20,7 @@ pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
             files.read(&fresh.peer).unwrap_or(fresh)
         }
         // A service may push for this host; its enrolment is only readable by root.
-        Err(LoadError::Missing(_)) => match files.read_service() {
+        Err(EnrolmentError::Missing(_)) => match files.read_service() {
             Some(link) => link,
             None => return String::new(),
         },

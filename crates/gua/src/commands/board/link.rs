@@ -2,7 +2,6 @@
 //! to the board directly. Everyone else asks the host's collector, which links only the name of the user who asks. Only root
 //! can link the name of another user.
 
-use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::names::{self, LinkError};
 use gua_collector::board::{EnrolmentError, setup};
 use gua_wire::Token;
@@ -49,8 +48,6 @@ fn is_elsewhere(context: &Context) -> bool {
     let enrolled = setup::enrolment(&context.loaded).current();
     matches!(
         enrolled,
-        Err(EnrolmentError::Load(
-            LoadError::Missing(_) | LoadError::Unreadable(_)
-        ))
+        Err(EnrolmentError::Missing(_) | EnrolmentError::Unreadable(_))
     )
 }
