@@ -16,31 +16,17 @@ use jiff::Timestamp;
 use super::history_file::overdue;
 use crate::location;
 
-/// Answer to a probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    pub is_healthy: bool,
-    /// One line for a person.
-    pub text: String,
+/// Judges the daemon that writes the history of these settings. Returns the answer to a probe, one line for a person: `Ok` if
+/// the daemon is healthy.
+pub fn health(loaded: &Loaded, now: Timestamp) -> Result<String, String> {
+    answer(judged(&location::history(loaded), &loaded.settings, now))
 }
 
-impl Health {
-    /// Creates the result from the reason why the daemon is healthy (`Ok`) or not (`Err`).
-    fn of(judged: Result<String, String>) -> Self {
-        Self {
-            is_healthy: judged.is_ok(),
-            text: match judged {
-                Ok(why) => format!("healthy: {why}\n"),
-                Err(why) => format!("unhealthy: {}\n", why.replace('\n', " ")),
-            },
-        }
+fn answer(judged: Result<String, String>) -> Result<String, String> {
+    match judged {
+        Ok(why) => Ok(format!("healthy: {why}\n")),
+        Err(why) => Err(format!("unhealthy: {}\n", why.replace('\n', " "))),
     }
-}
-
-/// Judges the daemon that writes the history of these settings.
-#[must_use]
-pub fn health(loaded: &Loaded, now: Timestamp) -> Health {
-    Health::of(judged(&location::history(loaded), &loaded.settings, now))
 }
 
 /// Why the daemon that writes a history is healthy (`Ok`) or not (`Err`).
@@ -121,9 +107,12 @@ mod tests {
             gpus: Vec::new(),
             runs: vec![run],
         };
-        let health = Health::of(judge(&facts, at(100)));
-        assert_eq!(health.text, format!("{expected}\n"));
-        assert_eq!(health.is_healthy, expected.starts_with("healthy"));
+        let line = format!("{expected}\n");
+        let expected = match expected.starts_with("healthy") {
+            true => Ok(line),
+            false => Err(line),
+        };
+        assert_eq!(answer(judge(&facts, at(100))), expected);
     }
 
     #[test]

@@ -34,8 +34,8 @@ const ALREADY_RUNNING: u8 = 75;
 /// Prints the health of the running daemon.
 pub fn health(context: &Context) -> anyhow::Result<ExitCode> {
     let health = daemon::health::health(&context.loaded, context.now());
-    output::data(&health.text)?;
-    Ok(success_or(Exit::Failed, health.is_healthy))
+    output::data(health.as_ref().unwrap_or_else(|unhealthy| unhealthy))?;
+    Ok(success_or(Exit::Failed, health.is_ok()))
 }
 
 /// Collects until a signal stops it.
