@@ -21,7 +21,6 @@ pub mod doctor;
 pub mod events;
 pub mod history;
 pub mod history_document;
-pub mod host_runtime;
 pub mod listing;
 pub mod location;
 pub mod log;
@@ -52,10 +51,9 @@ use gua_model::failure::Failure;
 
 pub use clocks::Clocks;
 pub use collector::{Collector, Summary};
-pub use host_runtime::HostRuntime;
 pub use observer::{Observer, Options};
 pub use open_outage::OpenOutage;
-pub use runtime::{Runtime, Wake};
+pub use runtime::{HostRuntime, Runtime, Wake};
 pub use schedule::Schedule;
 pub use sink::{Progress, Sink, SinkError};
 
