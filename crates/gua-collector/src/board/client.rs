@@ -1,22 +1,24 @@
-//! Requests to a board. Each has its own connection, time limits and a maximum response size.
+//! Requests to a board, and to other servers with the same connection options. Each has its own connection, time limits and a
+//! maximum response size.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use gua_model::chain::chain;
 use gua_wire::archive::{Listing, Object, prune_path};
 use gua_wire::live::{ACCEPTS_HEADER, FORMAT, NEW_TOKEN as TOKEN_FORMAT};
 use gua_wire::refusal::sentence;
 use gua_wire::server_url::{ARCHIVES, CLAIM, LIVE, NAMES, NEW_TOKEN, OBSERVATIONS};
-use gua_wire::{ClaimRequest, CloudConfig, Pin, Token};
+use gua_wire::{ClaimRequest, CloudConfig, Pin, ServerUrl, Token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ureq::AsSendBody;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::request::Builder;
-use ureq::http::{HeaderMap, Request};
+use ureq::http::{HeaderMap, Request, Response};
 
 use super::connection::{Limits, TimeoutError};
-use super::endpoint::{ConnectError, Endpoint};
+use super::endpoint::{ConnectError, ConnectOptions, Endpoint, cause};
 use super::enrolment::Enrolled;
 
 /// Maximum size of an error response, and of a response without a larger limit.
@@ -28,13 +30,10 @@ const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 /// Maximum size of a document of the API: enough for 100,000 GPUs with their processes.
 const DOCUMENT_BYTES: u64 = 512 * 1024 * 1024;
 
-const JSON: &str = "application/json";
+/// Maximum size of the answer of a server other than a board.
+const ANSWER_BYTES: u64 = 1 << 20;
 
-/// Client of one board.
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub endpoint: Endpoint,
-}
+const JSON: &str = "application/json";
 
 /// Why a request failed. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +67,7 @@ impl CallError {
     }
 }
 
-impl Client {
+impl Endpoint {
     /// Enrols this host with a one-time token.
     ///
     /// # Errors
@@ -82,7 +81,7 @@ impl Client {
         // The token is in the body.
         let request = self.request("POST", CLAIM).header(CONTENT_TYPE, JSON);
         let (_, answer) = self.call(request, claim.body(), secret, Limits::CALL, REFUSAL_BYTES)?;
-        let board = self.endpoint.board.clone();
+        let board = self.board.clone();
         CloudConfig::enrolled(board, &answer, pin).map_err(garbage)
     }
 
@@ -99,7 +98,7 @@ impl Client {
     }
 
     fn request(&self, method: &str, path: &str) -> Builder {
-        let url = self.endpoint.board.at(path);
+        let url = self.board.at(path);
         Request::builder().method(method).uri(url)
     }
 
@@ -113,7 +112,7 @@ impl Client {
         limits: Limits,
         max_body: u64,
     ) -> Result<(HeaderMap, Vec<u8>), CallError> {
-        let agent = &self.endpoint.agent;
+        let agent = &self.agent;
         let request = request
             .body(body)
             .expect("the URL and the token consist of printable ASCII characters");
@@ -241,7 +240,7 @@ impl Enrolled {
     }
 
     fn request(&self, method: &str, path: &str) -> Builder {
-        let request = self.client.request(method, path);
+        let request = self.endpoint.request(method, path);
         request.header(AUTHORIZATION, self.config.agent_token.bearer())
     }
 
@@ -253,8 +252,30 @@ impl Enrolled {
         max_body: u64,
     ) -> Result<(HeaderMap, Vec<u8>), CallError> {
         let secret = &self.config.agent_token;
-        self.client.call(request, body, secret, limits, max_body)
+        self.endpoint.call(request, body, secret, limits, max_body)
     }
+}
+
+/// Makes a request to a server other than a board, such as an OpenID Connect provider, and returns its answer, whatever its status. Redirects are not followed. Plain HTTP is used on loopback
+/// only.
+pub fn fetch(
+    options: &ConnectOptions,
+    request: Request<Vec<u8>>,
+) -> Result<Response<Vec<u8>>, String> {
+    let uri = request.uri();
+    let origin = format!(
+        "{}://{}",
+        uri.scheme_str().unwrap_or_default(),
+        uri.authority().map_or("", |authority| authority.as_str())
+    );
+    let origin = ServerUrl::parse(&origin).map_err(|error| chain(&error))?;
+    let endpoint = Endpoint::new(&origin, options).map_err(|error| chain(&error))?;
+    let answer = endpoint.agent.run(request).map_err(cause)?;
+    let (parts, mut body) = answer.into_parts();
+    let mut bytes = Vec::new();
+    let read = body.as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    Ok(Response::from_parts(parts, bytes))
 }
 
 fn garbage(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CallError {

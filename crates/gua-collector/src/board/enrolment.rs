@@ -12,7 +12,7 @@ use gua_wire::CloudConfig;
 use gua_wire::cloud::CloudError;
 use tracing::{info, warn};
 
-use super::client::{CallError, Client};
+use super::client::CallError;
 use super::cloud_file::CloudFile;
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::service;
@@ -27,11 +27,11 @@ pub struct Enrolment {
     token_failures: Arc<Mutex<FailureLog>>,
 }
 
-/// A loaded enrolment with the client of its board.
+/// A loaded enrolment with the endpoint of its board.
 #[derive(Debug)]
 pub struct Enrolled {
     pub config: CloudConfig,
-    pub client: Client,
+    pub endpoint: Endpoint,
     file: CloudFile,
     token_failures: Arc<Mutex<FailureLog>>,
 }
@@ -153,10 +153,9 @@ impl Enrolment {
             ..self.options.clone()
         };
         let endpoint = Endpoint::new(&config.server_url, &options)?;
-        let client = Client { endpoint };
         let enrolled = Arc::new(Enrolled {
             config,
-            client,
+            endpoint,
             file: self.file.clone(),
             token_failures: Arc::clone(&self.token_failures),
         });

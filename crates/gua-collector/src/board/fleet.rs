@@ -11,7 +11,7 @@ use gua_wire::live::{HostState, LiveDocument};
 use gua_wire::{ServerUrl, Token};
 use serde::Deserialize;
 
-use super::client::{CallError, Client};
+use super::client::CallError;
 use super::endpoint::Endpoint;
 use super::setup;
 
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// A board and the token of a person.
 #[derive(Debug)]
 pub struct Fleet {
-    client: Client,
+    endpoint: Endpoint,
     token: Token,
 }
 
@@ -47,13 +47,12 @@ impl Fleet {
     pub fn new(loaded: &Loaded, board: &ServerUrl, token: Token) -> Result<Self, Failure> {
         let endpoint = Endpoint::new(board, &setup::connect_options(loaded))
             .map_err(|error| setup::endpoint_failure(&error))?;
-        let client = Client { endpoint };
-        Ok(Self { client, token })
+        Ok(Self { endpoint, token })
     }
 
     /// Returns the name of the workspace that the token is for.
     pub fn workspace(&self) -> Result<Option<String>, CallError> {
-        let me: Me = self.client.read("/api/v1/me", &self.token)?;
+        let me: Me = self.endpoint.read("/api/v1/me", &self.token)?;
         let first = me.memberships.into_iter().next();
         Ok(first.map(|first| first.workspace.name))
     }
@@ -64,7 +63,7 @@ impl Fleet {
             return Ok(Vec::new());
         };
         let path = format!("/api/v1/workspaces/{}/live", encode(&workspace));
-        let document: LiveDocument = self.client.read(&path, &self.token)?;
+        let document: LiveDocument = self.endpoint.read(&path, &self.token)?;
         Ok(document.hosts)
     }
 }

@@ -115,7 +115,7 @@ impl Stream {
 
     fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
-        let connection = enrolled.client.endpoint.connect();
+        let connection = enrolled.endpoint.connect();
         Ok((handshake(connection.map_err(cause)?, &enrolled)?, enrolled))
     }
 
