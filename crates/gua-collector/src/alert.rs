@@ -94,10 +94,6 @@ impl Sink for AlertSink {
         "alerts"
     }
 
-    fn follows_history(&self) -> bool {
-        true
-    }
-
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let mut slot = lock(&self.slot);
         let at = tick.sample.at;

@@ -139,6 +139,11 @@ impl Sink for CsvSink {
         "daily CSV"
     }
 
+    /// The rows of gpu_stats do not depend on a history.
+    fn follows_history(&self) -> bool {
+        false
+    }
+
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let period = self.period(tick.sample.at);
         // A failure is reported, and the rows of this tick are written instead.

@@ -113,10 +113,6 @@ impl Sink for MetricsSink {
         "metrics"
     }
 
-    fn follows_history(&self) -> bool {
-        true
-    }
-
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         self.send(Event::Tick(Box::new(tick.clone())));
         Ok(())

@@ -17,9 +17,9 @@ pub trait Sink: fmt::Debug {
     /// Takes one tick, completely or not at all.
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError>;
 
-    /// Whether the sink only takes ticks that the history has stored.
+    /// Whether the sink only takes ticks that the history has stored. The history itself is not asked.
     fn follows_history(&self) -> bool {
-        false
+        true
     }
 
     /// The driver could not be read at a tick.

@@ -70,15 +70,10 @@ impl BoardSink {
     }
 }
 
-/// Outages are not pushed: the format cannot express them.
+/// Outages are not pushed: the format cannot express them. As it follows the history, a board never has more than its hosts.
 impl Sink for BoardSink {
     fn name(&self) -> &str {
         "board"
-    }
-
-    /// A tick that is not in the history is not pushed, so a board never has more than its hosts.
-    fn follows_history(&self) -> bool {
-        true
     }
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {

@@ -243,9 +243,6 @@ impl Sink for Follower {
     fn name(&self) -> &str {
         "follower"
     }
-    fn follows_history(&self) -> bool {
-        true
-    }
     fn deliver(&mut self, _: &Tick) -> Result<(), SinkError> {
         Ok(())
     }
