@@ -14,7 +14,7 @@ mod target;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gua_claim::random_word;
@@ -34,9 +34,9 @@ pub(crate) use self::target::feed;
 use crate::board::worker::Worker;
 use crate::claims::Names;
 use crate::daemon::health::judged;
-use crate::location;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
+use crate::{location, lock};
 
 /// Maximum number of gaps between two evaluations.
 const MAX_GAPS: usize = 16;
@@ -64,10 +64,6 @@ struct Slot {
 }
 
 type SharedSlot = Arc<Mutex<Slot>>;
-
-fn lock(slot: &SharedSlot) -> std::sync::MutexGuard<'_, Slot> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Passes ticks to the thread of the alerts and never blocks.
 #[derive(Debug)]

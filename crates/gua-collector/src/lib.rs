@@ -46,6 +46,7 @@ pub mod socket;
 mod timed_stream;
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gua_model::failure::Failure;
 
@@ -59,6 +60,11 @@ pub use sink::{Progress, Sink, SinkError};
 
 /// Version of gua.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Locks a mutex, also after a thread that held it panicked: every value behind a mutex of this crate is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Creates the parent directory of a file, which only this user can open.
 pub fn make_directory_of(file: &Path) -> Result<(), Failure> {

@@ -3,10 +3,12 @@
 //! time are refused, so that a hung service costs one thread, however many questions arrive.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::lock;
 
 /// Maximum time that a question waits for its answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -46,7 +48,7 @@ impl<Q: Send + 'static, A: Send + 'static> Lookup<Q, A> {
 
     /// Passes a question to the thread. If too many wait, it is dropped, and with it the sender of its answer.
     fn send(&self, mut question: Question<Q, A>) {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = lock(&self.thread);
         // A module of the C library can end the thread. Another one is started then.
         for _ in 0..2 {
             if thread.is_none() {

@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gua_model::{Cadence, Outage, RollUp, Sample, State, Tick};
@@ -25,7 +25,7 @@ pub use self::publisher::own_cost;
 use self::publisher::{Event, Numbered, Publisher};
 use crate::observer::Options;
 use crate::sink::{Progress, Sink, SinkError};
-use crate::{VERSION, claims, location};
+use crate::{VERSION, claims, location, lock};
 
 /// Default address: loopback, and a port that no exporter in Prometheus's list of default ports uses.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
@@ -48,15 +48,11 @@ pub(crate) struct Snapshot {
 
 impl Published {
     fn set(&self, snapshot: Snapshot) {
-        let snapshot = Some(Arc::new(snapshot));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        *lock(&self.0) = Some(Arc::new(snapshot));
     }
 
     fn latest(&self) -> Option<Arc<Snapshot>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 }
 

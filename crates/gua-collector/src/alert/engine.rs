@@ -23,11 +23,11 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
 use super::outbox::Outbox;
-use super::{SharedSlot, applicable, lock, missed, state_file};
+use super::{SharedSlot, applicable, missed, state_file};
 use crate::board::setup::connect_options;
 use crate::lookup::Lookup;
 use crate::quota::standings_of;
-use crate::{listing, location, notes};
+use crate::{listing, location, lock, notes};
 
 /// Minimum time between two evaluations.
 const EVALUATION_PERIOD: Duration = Duration::from_secs(2);

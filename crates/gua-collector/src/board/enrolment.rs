@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gua_files::FileError;
 use gua_model::chain::chain;
@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::client::CallError;
 use super::cloud_file::CloudFile;
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
-use crate::service;
+use crate::{lock, service};
 
 /// An enrolment file, which may not exist, and the connection options.
 #[derive(Clone, Debug)]
@@ -56,9 +56,7 @@ impl Enrolled {
             true => self.replace_token(),
             false => Ok(false),
         };
-        let failures = self.token_failures.lock();
-        let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
-        match failures.change(&replaced) {
+        match lock(&self.token_failures).change(&replaced) {
             Some(Ok(failures)) => info!(failures, "the token was replaced"),
             Some(Err(error)) => {
                 warn!(error = %chain(error), "cannot replace the token; the current one stays valid");

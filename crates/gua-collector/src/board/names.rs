@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use tracing::{info, warn};
 
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment};
+use crate::lock;
 use crate::lookup::Lookup;
 use crate::socket::listen;
 use crate::socket::message::{read, write};
@@ -206,7 +207,7 @@ struct Place(People, Uid);
 impl Place {
     /// `None` if the person has a request in progress, or too many people have.
     fn take(people: &People, person: Uid) -> Option<Self> {
-        let mut taken = people.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(people);
         let is_free = taken.len() < MAX_PEOPLE && taken.insert(person);
         is_free.then(|| Self(Arc::clone(people), person))
     }
@@ -214,8 +215,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.remove(&self.1);
+        lock(&self.0).remove(&self.1);
     }
 }
 
@@ -281,8 +281,7 @@ fn answer(stream: &UnixStream, uid: Uid, server: &Server, limit: Duration) -> io
 /// Links the name that a uid has on this host.
 fn link_user((uid, names): (Uid, &NameLookup), code: &str, board: &NameBoard) -> Reply {
     let code = Token::new(code).map_err(|error| LinkError::Failed(error.to_string()))?;
-    let enrolment = board.enrolment.lock();
-    let enrolled = enrolment.unwrap_or_else(PoisonError::into_inner).current();
+    let enrolled = lock(&board.enrolment).current();
     let enrolled = enrolled.map_err(|error| match error.is_missing() {
         true => LinkError::NotPushing,
         false => LinkError::Failed(chain(&error)),

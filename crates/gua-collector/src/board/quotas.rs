@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use gua_model::failure_log::FailureLog;
@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tracing::{info, warn};
 
+use crate::lock;
 use crate::quota::standings_of;
 
 /// Minimum time between two reads of the use, the same as for the daemon's alerts.
@@ -56,7 +57,7 @@ impl QuotaReporter {
 
     /// Returns the latest use. It is read again after [`READ_PERIOD`], and so are the configured quotas.
     pub(super) fn quotas(&self, now: Timestamp) -> Vec<LiveQuota> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let monotonic = clock::monotonic();
         if monotonic >= state.next_read {
             state.next_read = monotonic.saturating_add(READ_PERIOD);
