@@ -21,19 +21,13 @@ const STEP_LIMIT: Duration = Duration::from_secs(10);
 const IMPLICIT_TLS: u16 = 465;
 const MAX_CERTIFICATES: u64 = 1 << 20;
 
-/// Start of TLS in a conversation with another host.
-#[derive(Clone, Copy)]
-enum TlsStart {
-    FirstByte,
-    StartTls,
-}
+/// Start of TLS in a conversation with another host: with the first byte (`Tls::Wrapper`), or with STARTTLS (`Tls::Required`).
+type TlsStart = fn(TlsParameters) -> Tls;
 
-impl TlsStart {
-    fn of(port: u16) -> Self {
-        match port {
-            IMPLICIT_TLS => Self::FirstByte,
-            _ => Self::StartTls,
-        }
+fn tls_start(port: u16) -> TlsStart {
+    match port {
+        IMPLICIT_TLS => Tls::Wrapper,
+        _ => Tls::Required,
     }
 }
 
@@ -42,7 +36,7 @@ pub(super) fn send(
     message: &AlertMessage,
     options: &ConnectOptions,
 ) -> Result<(), SendError> {
-    send_with(email, message, TlsStart::of(email.smtp.1), options)
+    send_with(email, message, tls_start(email.smtp.1), options)
 }
 
 fn send_with(
@@ -105,10 +99,7 @@ fn tls(host: &str, start: TlsStart, options: &ConnectOptions) -> Result<Tls, Str
         parameters = parameters.add_root_certificate(certificate);
     }
     let parameters = parameters.build().map_err(|error| chain(&error))?;
-    Ok(match start {
-        TlsStart::FirstByte => Tls::Wrapper(parameters),
-        TlsStart::StartTls => Tls::Required(parameters),
-    })
+    Ok(start(parameters))
 }
 
 #[cfg(test)]
@@ -170,13 +161,13 @@ mod tests {
     #[test]
     fn a_password_is_only_sent_encrypted_to_a_server_that_proves_its_name() {
         let of_plain = "STARTTLS is not supported";
-        check_encryption(TlsStart::StartTls, SmtpServer::with_starttls, of_plain);
+        check_encryption(Tls::Required, SmtpServer::with_starttls, of_plain);
     }
 
     #[test]
     fn a_password_is_only_sent_encrypted_where_tls_begins_with_the_first_byte() {
         let of_plain = "InvalidContentType";
-        check_encryption(TlsStart::FirstByte, SmtpServer::with_tls, of_plain);
+        check_encryption(Tls::Wrapper, SmtpServer::with_tls, of_plain);
     }
 
     /// Sends to servers with and without a trusted certificate. `of_plain` is part of the error for a server without TLS.
@@ -234,7 +225,7 @@ mod tests {
 
     #[test]
     fn mail_to_another_host_is_encrypted() {
-        let of_host = |host: &str, port| tls(host, TlsStart::of(port), &options()).unwrap();
+        let of_host = |host: &str, port| tls(host, tls_start(port), &options()).unwrap();
         let is_plain = |host: &str| matches!(of_host(host, 25), Tls::None);
         assert!(is_plain("localhost") && is_plain("127.0.0.1") && is_plain("::1"));
         let of = |port| of_host("mail.example.com", port);
@@ -246,7 +237,7 @@ mod tests {
             ..options()
         };
         assert!(matches!(
-            tls("mail.example.com", TlsStart::of(25), &options),
+            tls("mail.example.com", tls_start(25), &options),
             Ok(Tls::Required(_))
         ));
     }
