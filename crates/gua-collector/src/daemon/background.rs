@@ -69,16 +69,11 @@ pub fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
 #[derive(Debug, PartialEq)]
 pub enum Start {
     Ready,
-    /// It is running but has stored nothing in time.
-    Slow(Stage),
-    Ended(ExitStatus),
-}
-
-/// Progress of a slow start.
-#[derive(Debug, PartialEq)]
-pub enum Stage {
+    /// It is running but the driver has not answered in time.
     DriverAsked,
+    /// The driver has answered but nothing was stored in time.
     DriverAnswered,
+    Ended(ExitStatus),
 }
 
 /// Waits until the first tick is stored, the start has failed or the time is over. Messages for the user go to `show`.
@@ -96,10 +91,10 @@ pub fn wait(child: &mut Child, limit: Duration, show: &mut dyn FnMut(&str)) -> S
     if is_closed && let Ok(status) = child.wait() {
         return Start::Ended(status);
     }
-    Start::Slow(match has_sent(ANSWERED) {
-        true => Stage::DriverAnswered,
-        false => Stage::DriverAsked,
-    })
+    match has_sent(ANSWERED) {
+        true => Start::DriverAnswered,
+        false => Start::DriverAsked,
+    }
 }
 
 /// Reads the pipe until the daemon is ready, the pipe is closed or the time is over. Returns whether it is closed.
@@ -177,12 +172,8 @@ mod tests {
         );
         check("exit 3", 60, ended());
         check("echo answered; exit 3", 60, ended());
-        check("read line", 1, Start::Slow(Stage::DriverAsked));
-        check(
-            "echo answered; read line",
-            1,
-            Start::Slow(Stage::DriverAnswered),
-        );
+        check("read line", 1, Start::DriverAsked);
+        check("echo answered; read line", 1, Start::DriverAnswered);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args as _;
-use gua_collector::daemon::background::{self, Stage, Start};
+use gua_collector::daemon::background::{self, Start};
 use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job, Mode};
 use gua_collector::log::as_text;
 use gua_collector::log_file::{self, last_lines};
@@ -89,10 +89,10 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
     let mut show = |note: &str| output::eprint(&format!("{BACKGROUND}: {note}\n"));
     match background::wait(&mut child, limit, &mut show) {
         Start::Ready => {}
-        Start::Slow(Stage::DriverAsked) => output::eprint(&format!(
+        Start::DriverAsked => output::eprint(&format!(
             "{BACKGROUND}: the driver has not answered yet; see the log\n"
         )),
-        Start::Slow(Stage::DriverAnswered) => output::eprint(&format!(
+        Start::DriverAnswered => output::eprint(&format!(
             "{BACKGROUND}: no tick was stored within {}; log:\n{}",
             duration::written(limit),
             shown_lines(log, log_began)
