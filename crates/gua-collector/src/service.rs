@@ -118,10 +118,20 @@ fn safe_for_root(
     files: &[&Path],
 ) -> Result<(), Failure> {
     loaded.safe_for_root()?;
-    if !place.is_image() {
-        reject_changeable(files)?;
+    if place.is_image() {
+        // The program and the files of an image are not on this system.
+        return Ok(());
     }
-    admit_program(place, program, user)
+    reject_changeable(files)?;
+    let message = match gua_files::safe_for_root(program) {
+        Err(error) => error.to_string(),
+        Ok(()) if is_runnable_by_others(program) => return Ok(()),
+        Ok(()) => format!(
+            "the service's user `{user}` cannot run `{}`",
+            program.display()
+        ),
+    };
+    Err(Failure::usage(message).hint(INSTALL_FIRST))
 }
 
 /// Returns the parent of the history's directory. The directory itself belongs to the service's user.
@@ -150,24 +160,6 @@ fn reject_changeable_alerts(loaded: &Loaded, user: &str) -> Result<(), Failure> 
         .try_for_each(|path| {
             gua_files::safe_for_service(path, user).map_err(|error| changeable(&error))
         })
-}
-
-/// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.
-fn admit_program(place: &Place, program: &Path, user: &str) -> Result<(), Failure> {
-    if place.is_image() {
-        // For an image, the program is not on this system.
-        return Ok(());
-    }
-    gua_files::safe_for_root(program)
-        .map_err(|error| Failure::usage(error.to_string()).hint(INSTALL_FIRST))?;
-    match is_runnable_by_others(program) {
-        true => Ok(()),
-        false => {
-            let program = program.display();
-            let message = format!("the service's user `{user}` cannot run `{program}`");
-            Err(Failure::usage(message).hint(INSTALL_FIRST))
-        }
-    }
 }
 
 /// Users who may ask: as given, else as before.
