@@ -12,7 +12,6 @@ mod observer;
 use std::fmt::Display;
 
 use gua_compat::gpu_usage_audit::LegacyError;
-use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::text::short_age;
 use gua_probe::fault::DriverFault;
@@ -60,14 +59,6 @@ pub enum DaemonError {
     PidFile(#[from] PidFileError),
     #[error("cannot write history `{path}`")]
     Write { path: String, source: WriteError },
-}
-
-impl DaemonError {
-    /// The error with its causes.
-    #[must_use]
-    pub fn message(&self) -> String {
-        chain(self)
-    }
 }
 
 /// The settings of the loop.

@@ -38,8 +38,8 @@ pub struct HistorySink {
     waiting: Waiting,
     /// Quarter of the last tick, if its maintenance is complete.
     maintained: Option<Quarter>,
-    /// Refusals and runs that users leave in the shared directory.
-    events: Option<Events>,
+    /// Refusals and runs that users leave in the shared directory; `None` leaves them there.
+    pub(crate) events: Option<Events>,
     /// Quarters in which gpu-usage-audit wrote into the history.
     intrusions: FailureLog,
 }
@@ -62,15 +62,6 @@ impl HistorySink {
             events: None,
             intrusions: FailureLog::default(),
         })
-    }
-
-    /// Also imports the events that users leave in the shared directory.
-    #[must_use]
-    pub fn with_events(self, events: Events) -> Self {
-        Self {
-            events: Some(events),
-            ..self
-        }
     }
 
     /// Continues in the file at the path if the history was moved, deleted or truncated.

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gua_model::Sample;
+use gua_model::chain::chain;
 use gua_model::duration::Clockwise;
 use gua_model::failure::Failure;
 use gua_probe::host;
@@ -117,14 +118,13 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     };
     match import_old(&place, &options, &runtime, &observer) {
         Err(error) if runtime.stop_requested() => {
-            warn!(error = error.message(), "stopped during the import");
+            warn!(error = chain(&error), "stopped during the import");
             return Ok(());
         }
         imported => imported?,
     }
-    let events = Events::in_directory(settings.claim.dir.value.clone());
-    let history = place.open(job.append, &sample, &options)?;
-    let history = history.with_events(events);
+    let mut history = place.open(job.append, &sample, &options)?;
+    history.events = Some(Events::in_directory(settings.claim.dir.value.clone()));
     log_start(&sample, settings);
     observer.answers = answers(&place, settings, form);
     let _names = names(&place, settings, link.as_ref());
