@@ -1,8 +1,7 @@
 //! JSON documents about a history for the Python package: its facts, and its outages.
 
 use gua_model::Outage;
-use gua_query::GpuInfo;
-use gua_store::{Facts, RunInfo};
+use gua_store::Facts;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,8 +67,22 @@ pub struct OutageEntry {
 }
 
 impl From<Facts> for HistoryDocument {
-    fn from(facts: Facts) -> Self {
-        let info = facts.info;
+    fn from(Facts { info, gpus, runs }: Facts) -> Self {
+        let gpus = gpus.into_iter().map(|gpu| GpuEntry {
+            uuid: gpu.uuid.to_string(),
+            index: gpu.index,
+            name: gpu.name,
+            memory_total_bytes: gpu.memory_total.map(|total| total.0),
+            parent_uuid: gpu.parent.map(|parent| parent.to_string()),
+            first_seen: gpu.first_seen,
+        });
+        let collectors = runs.into_iter().map(|run| RunEntry {
+            started: run.started,
+            ended: run.ended,
+            interval_seconds: run.interval.as_secs_f64(),
+            host: run.host,
+            gua_version: run.version,
+        });
         Self {
             info: InfoEntry {
                 schema: info.version,
@@ -79,33 +92,8 @@ impl From<Facts> for HistoryDocument {
                 last_tick: info.last_tick,
                 bytes: info.bytes,
             },
-            gpus: facts.gpus.into_iter().map(GpuEntry::from).collect(),
-            collectors: facts.runs.into_iter().map(RunEntry::from).collect(),
-        }
-    }
-}
-
-impl From<GpuInfo> for GpuEntry {
-    fn from(gpu: GpuInfo) -> Self {
-        Self {
-            uuid: gpu.uuid.to_string(),
-            index: gpu.index,
-            name: gpu.name,
-            memory_total_bytes: gpu.memory_total.map(|total| total.0),
-            parent_uuid: gpu.parent.map(|parent| parent.to_string()),
-            first_seen: gpu.first_seen,
-        }
-    }
-}
-
-impl From<RunInfo> for RunEntry {
-    fn from(run: RunInfo) -> Self {
-        Self {
-            started: run.started,
-            ended: run.ended,
-            interval_seconds: run.interval.as_secs_f64(),
-            host: run.host,
-            gua_version: run.version,
+            gpus: gpus.collect(),
+            collectors: collectors.collect(),
         }
     }
 }
