@@ -366,9 +366,9 @@ impl Pusher {
         match result {
             Ok(()) => self.succeeded(),
             Err(error) => {
-                self.retry.back_off(clock::monotonic());
-                let new = self.retry.count(&chain(&error));
-                self.record_failure(&chain(&error), new.is_some());
+                let error = chain(&error);
+                let new = self.retry.failed(clock::monotonic(), &error);
+                self.record_failure(&error, new.is_some());
                 if let Some(error) = new {
                     warn!(error, "board push failed");
                 }
