@@ -126,19 +126,18 @@ impl Events {
     }
 }
 
+fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    (-MAX_AHEAD..=MAX_AGE).contains(&now.duration_since(at))
+}
+
 fn is_plausible(refusal: &Refusal, now: Timestamp) -> bool {
-    let age = now.duration_since(refusal.at);
-    age <= MAX_AGE
-        && age >= -MAX_AHEAD
-        && !refusal.waited.is_negative()
-        && refusal.waited <= MAX_AGE
+    is_recent(refusal.at, now) && (SignedDuration::ZERO..=MAX_AGE).contains(&refusal.waited)
 }
 
 /// Checks the time at which the run was reported: its end, or its start while it is running.
 fn is_plausible_run(run: &Run, now: Timestamp) -> bool {
-    let age = now.duration_since(run.ended.unwrap_or(run.started));
     let is_backwards = run.ended.is_some_and(|ended| ended < run.started);
-    age <= MAX_AGE && age >= -MAX_AHEAD && !is_backwards
+    is_recent(run.ended.unwrap_or(run.started), now) && !is_backwards
 }
 
 fn watched_run(run: &Run, owner: User) -> WatchedRun {
