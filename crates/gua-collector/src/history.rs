@@ -171,31 +171,21 @@ impl HistorySink {
         if is_kept && !is_first {
             return Ok(());
         }
-        let waiting = self.waiting.len();
         let is_locked = matches!(obstacle, WriteError::Locked(_));
         let holder = is_locked.then(|| lock_holders(self.store.path()));
+        let SinkError { reason, message } = obstacle.into();
         match (is_kept, holder) {
-            (true, Some(holder)) => {
-                warn!(holder, "the history is locked; ticks wait in memory");
-                Ok(())
-            }
-            (true, None) => {
-                let error = chain(&obstacle);
-                warn!(error, "the disk is full; ticks wait in memory");
-                Ok(())
-            }
-            (false, Some(holder)) => Err(SinkError {
-                reason: GapReason::NotStored,
-                message: format!(
-                    "the history is locked by {holder}, and {waiting} ticks wait already"
-                ),
-            }),
-            (false, None) => {
-                let SinkError { reason, message } = obstacle.into();
-                let message = format!("{message}, and {waiting} ticks wait already");
-                Err(SinkError { reason, message })
+            (true, Some(holder)) => warn!(holder, "the history is locked; ticks wait in memory"),
+            (true, None) => warn!(error = message, "the disk is full; ticks wait in memory"),
+            (false, holder) => {
+                let locked = |holder| format!("the history is locked by {holder}");
+                let why = holder.map_or(message, locked);
+                let waiting = self.waiting.len();
+                let message = format!("{why}, and {waiting} ticks wait already");
+                return Err(SinkError { reason, message });
             }
         }
+        Ok(())
     }
 }
 
