@@ -19,8 +19,8 @@ use crate::error::Result;
 pub use accounts::{Account, Accounts, Member, NewAccount, NewSession, Role};
 pub use audit::{Action, Actor, Audit, AuditEntry, AuditView, Change};
 pub use hosts::{
-    EnrolmentKey, Host, HostClaim, Hosts, KeyLimits, Maintenance, NewEnrolmentKey, Refusal,
-    is_name_match,
+    EnrolmentKey, Host, HostClaim, HostEdit, Hosts, KeyLimits, Maintenance, NewEnrolmentKey,
+    Refusal, is_name_match,
 };
 pub use links::{LinkPurpose, Links, NewLink};
 pub use people::{HostUser, Identity, Join, MAX_USER_NAME_LENGTH, People, UserName};

@@ -43,48 +43,14 @@ pub trait Hosts {
     /// cannot save it is not locked out.
     fn rotate_token(&self, host: &HostId, next: &SecretHash, prefix: &str) -> Result<()>;
 
-    /// Approves a host that enrolled with a key that needs approval. Its token is valid from then on.
-    fn approve_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()>;
-
-    /// Continues an old host with the agent of a new one, which is the same machine enrolled again. The old host keeps its
-    /// name and records, and the new one is removed.
-    fn replace_host(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        old: &HostId,
-        new: &HostId,
-    ) -> Result<()>;
-
-    /// Changes the display name of a host.
-    fn rename_host(
+    /// Changes an enrolled host.
+    fn edit_host(
         &self,
         by: &Change,
         workspace: &WorkspaceId,
         host: &HostId,
-        name: &str,
+        edit: &HostEdit<'_>,
     ) -> Result<()>;
-
-    /// Replaces the groups of members who may use a host.
-    fn set_host_groups(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        host: &HostId,
-        groups: &[String],
-    ) -> Result<()>;
-
-    /// Begins the maintenance of a host, during which people must not use it, or ends it (`None`).
-    fn set_maintenance(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        host: &HostId,
-        maintenance: Option<&Maintenance>,
-    ) -> Result<()>;
-
-    /// Revokes the token of a host and removes it from listings. Its reports stay in the ledger.
-    fn revoke_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()>;
 }
 
 /// A key that enrols hosts, without its secret.
@@ -211,6 +177,24 @@ impl Host {
         let maintenance = self.maintenance.as_ref();
         maintenance.filter(|one| one.until.is_none_or(|until| until > now))
     }
+}
+
+/// Change of an enrolled host.
+#[derive(Clone, Copy, Debug)]
+pub enum HostEdit<'a> {
+    /// Approves a host that enrolled with a key that needs approval. Its token is valid from then on.
+    Approve,
+    /// Changes the display name.
+    Rename(&'a str),
+    /// Replaces the groups of members who may use the host.
+    SetGroups(&'a [String]),
+    /// Begins maintenance, during which people must not use the host, or ends it (`None`).
+    SetMaintenance(Option<&'a Maintenance>),
+    /// Continues the host with the agent of another one, which is the same machine enrolled again. The host keeps its name
+    /// and records, and the other one is removed.
+    ContinueAs(&'a HostId),
+    /// Revokes the token and removes the host from listings. Its reports stay in the ledger.
+    Revoke,
 }
 
 /// Maintenance of a host: the note for people who want to use it, and its end.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gua_board_store::HostId;
-use gua_board_store::registry::{Host, Maintenance};
+use gua_board_store::registry::{Host, HostEdit, Maintenance};
 use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use gua_wire::live::{HostState, LiveDocument, LiveGpu};
@@ -230,14 +230,12 @@ pub(crate) fn find_availability(call: &Call, demand: &Demand) -> Result<Availabi
 
 pub(crate) fn rename_host(call: &Call) -> Done {
     let name = checked_name(&call.input::<Rename>()?.display_name)?;
-    call.store(|registry, by, workspace| registry.rename_host(by, workspace, &call.host(), &name))
+    edit_host(call, &call.host(), HostEdit::Rename(&name))
 }
 
 pub(crate) fn set_host_groups(call: &Call) -> Done {
     let groups = call.input::<SetGroups>()?.checked()?;
-    call.store(|registry, by, workspace| {
-        registry.set_host_groups(by, workspace, &call.host(), &groups)
-    })
+    edit_host(call, &call.host(), HostEdit::SetGroups(&groups))
 }
 
 pub(crate) fn set_maintenance(call: &Call) -> Done {
@@ -250,35 +248,38 @@ pub(crate) fn set_maintenance(call: &Call) -> Done {
             .ok()
     });
     let note = checked_name(&wanted.note)?;
-    put_maintenance(call, Some(&Maintenance { note, until }))
+    let maintenance = Maintenance { note, until };
+    edit_host(
+        call,
+        &call.host(),
+        HostEdit::SetMaintenance(Some(&maintenance)),
+    )
 }
 
 pub(crate) fn end_maintenance(call: &Call) -> Done {
-    put_maintenance(call, None)
+    edit_host(call, &call.host(), HostEdit::SetMaintenance(None))
 }
 
-fn put_maintenance(call: &Call, maintenance: Option<&Maintenance>) -> Done {
-    call.store(|registry, by, workspace| {
-        registry.set_maintenance(by, workspace, &call.host(), maintenance)
-    })
+fn edit_host(call: &Call, host: &HostId, edit: HostEdit<'_>) -> Done {
+    call.store(|registry, by, workspace| registry.edit_host(by, workspace, host, &edit))
 }
 
 pub(crate) fn revoke_host(call: &Call) -> Done {
     let (app, host) = (&call.app, call.host());
-    call.store(|registry, by, workspace| registry.revoke_host(by, workspace, &host))?;
+    edit_host(call, &host, HostEdit::Revoke)?;
     app.live.remove(&host);
     app.machines.remove(&host);
     Ok(())
 }
 
 pub(crate) fn approve_host(call: &Call) -> Done {
-    call.store(|registry, by, workspace| registry.approve_host(by, workspace, &call.host()))
+    edit_host(call, &call.host(), HostEdit::Approve)
 }
 
 pub(crate) fn replace_host(call: &Call) -> Done {
     let (app, new) = (&call.app, call.host());
     let old = call.input::<Replace>()?.replaced;
-    call.store(|registry, by, workspace| registry.replace_host(by, workspace, &old, &new))?;
+    edit_host(call, &old, HostEdit::ContinueAs(&new))?;
     app.live.remove(&new);
     app.machines.remove(&new);
     app.machines.remove(&old);

@@ -1,6 +1,7 @@
 //! The contract with agents.
 
 use gua_board_store::HostId;
+use gua_board_store::registry::HostEdit;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -162,8 +163,9 @@ async fn tokens_that_are_missing_wrong_or_revoked_are_401() {
     let answer = board.call(OBSERVATIONS, &auth(&token), body.clone()).await;
     assert_eq!(answer.status, 202);
     let store = &*board.app.registry;
+    let (change, host) = (board.change(), HostId(host));
     store
-        .revoke_host(&board.change(), &workspace.id, &HostId(host))
+        .edit_host(&change, &workspace.id, &host, &HostEdit::Revoke)
         .unwrap();
     // The cache notices within a second, also when another process revoked the token.
     tokio::time::advance(std::time::Duration::from_secs(1)).await;

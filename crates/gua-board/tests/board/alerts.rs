@@ -6,7 +6,7 @@ use std::time::Duration;
 use gua_board::AppOptions;
 use gua_board::alert::Watch;
 use gua_board_store::HostId;
-use gua_board_store::registry::{Maintenance, Role, Scope, Settings};
+use gua_board_store::registry::{HostEdit, Maintenance, Role, Scope, Settings};
 use gua_model::alert::{Alert, COOL_DOWN, Finding, NEAR_PERCENT, Sender, Shape, Target, When};
 use gua_render::alert::{AlertHistoryDocument, AlertMessage, DeliveryRow, DeliveryStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -263,9 +263,8 @@ async fn nothing_is_reported_about_a_host_under_maintenance() {
     let (change, host) = (stage.board.change(), HostId(stage.host.clone()));
     let workspace = stage.board.workspace().id;
     let store = &stage.board.app.registry;
-    store
-        .set_maintenance(&change, &workspace, &host, Some(&maintenance))
-        .unwrap();
+    let begin = HostEdit::SetMaintenance(Some(&maintenance));
+    store.edit_host(&change, &workspace, &host, &begin).unwrap();
     assert_eq!(stage.find(&all), []);
 }
 
@@ -284,9 +283,8 @@ async fn a_gpu_that_was_removed_during_maintenance_is_not_lost() {
     let workspace = stage.board.workspace().id;
     for maintenance in [Some(&maintenance), None] {
         let store = &stage.board.app.registry;
-        store
-            .set_maintenance(&change, &workspace, &host, maintenance)
-            .unwrap();
+        let edit = HostEdit::SetMaintenance(maintenance);
+        store.edit_host(&change, &workspace, &host, &edit).unwrap();
         stage.push_for(&json!([held("GPU-a")]), 30, 1).await;
         assert_eq!(stage.find(&lost), []);
     }

@@ -6,8 +6,8 @@ mod hosts;
 use super::{at, by};
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, Actor, AuditView, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, NewAccount,
-    NewEnrolmentKey, NewSession, Registry, Role, Settings,
+    Account, Action, Actor, AuditView, Change, FIRST_WORKSPACE, HostClaim, HostEdit, KeyLimits,
+    NewAccount, NewEnrolmentKey, NewSession, Registry, Role, Settings,
 };
 use crate::secret::{Kind, Secret, SecretHash};
 use crate::{StoreError, WorkspaceId};
@@ -94,10 +94,8 @@ fn what_belongs_to_one_workspace_cannot_be_changed_from_another(registry: &dyn R
         .unwrap();
     let id = registry.enrolment_keys(&first(registry)).unwrap();
     assert_eq!(id, []);
-    for changed in [
-        registry.revoke_host(&by(1), &other, &host.id),
-        registry.rename_host(&by(1), &other, &host.id, "mine"),
-    ] {
+    for edit in [HostEdit::Revoke, HostEdit::Rename("mine")] {
+        let changed = registry.edit_host(&by(1), &other, &host.id, &edit);
         assert!(matches!(changed, Err(StoreError::NotFound(_))));
     }
     assert_eq!(registry.hosts(Some(&other)).unwrap(), []);
@@ -124,7 +122,9 @@ fn every_change_has_an_audit_entry(registry: &dyn Registry) {
     let host = registry
         .claim(&claim(&key(registry, 1, None), 1).0)
         .unwrap();
-    registry.revoke_host(&change, &workspace, &host.id).unwrap();
+    registry
+        .edit_host(&change, &workspace, &host.id, &HostEdit::Revoke)
+        .unwrap();
     let log = registry
         .audit_log(AuditView::Board(&workspace), None, 100)
         .unwrap();

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use rusqlite::types::ToSql;
-use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
+use rusqlite::{Row, params, params_from_iter};
 
 use super::{Work, bump_revision, conflict_unless, found, text};
 use crate::error::{Result, StoreError};
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::registry::{
-    Action, Actor, Change, EnrolmentKey, Host, HostClaim, Hosts, KeyLimits, Maintenance,
+    Action, Actor, Change, EnrolmentKey, Host, HostClaim, HostEdit, Hosts, KeyLimits, Maintenance,
     NewEnrolmentKey, Refusal, is_name_match,
 };
 use crate::secret::SecretHash;
@@ -27,6 +27,11 @@ const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver
 
 /// Columns that [`host`] reads after these.
 const MAINTENANCE: &str = "maintenance_note, maintenance_until";
+
+/// Assignments that continue a host with the agent of host `?4`, whose tokens are `?3` and `?5`.
+const NEW_AGENT: &str = "token = ?3, next_token = ?5,
+    (hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix) =
+    (SELECT hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix FROM host WHERE id = ?4)";
 
 impl Hosts for SqliteStore {
     fn add_enrolment_key(&self, by: &Change, new: &NewEnrolmentKey) -> Result<EnrolmentKey> {
@@ -147,98 +152,72 @@ impl Hosts for SqliteStore {
         })
     }
 
-    fn approve_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()> {
-        self.change(by, |work| {
-            let assignments = "is_approved = TRUE, token_since = iif(is_approved, token_since, ?3)";
-            let at = by.at.as_microsecond();
-            let name = update(work, workspace, host, assignments, &[&at])?;
-            work.log(Some(workspace), Action::HostApproved, &name)
-        })
-    }
-
-    fn replace_host(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        old: &HostId,
-        new: &HostId,
-    ) -> Result<()> {
-        conflict_unless(old != new, "a host cannot replace itself")?;
-        self.change(by, |work| {
-            let sql = "SELECT token, next_token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved";
-            let tokens = work.query_row(sql, params![workspace, new], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            });
-            let (token, next_token): ([u8; 32], Option<[u8; 32]>) =
-                tokens.optional()?.ok_or(StoreError::NotFound("host"))?;
-            // First, because no two hosts have the same token.
-            let sql = "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1";
-            work.execute(sql, [new])?;
-            let assignments = "token = ?3, next_token = ?5,
-                (hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix) =
-                (SELECT hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix FROM host WHERE id = ?4)";
-            let values: [&dyn ToSql; 3] = [&token, new, &next_token];
-            let name = update(work, workspace, old, assignments, &values)?;
-            work.log(Some(workspace), Action::HostReplaced, &name)
-        })
-    }
-
-    fn rename_host(
+    fn edit_host(
         &self,
         by: &Change,
         workspace: &WorkspaceId,
         host: &HostId,
-        name: &str,
+        edit: &HostEdit<'_>,
     ) -> Result<()> {
         self.change(by, |work| {
-            let name = update(work, workspace, host, "display_name = ?3", &[&name])?;
-            work.log(Some(workspace), Action::HostRenamed, &name)
-        })
-    }
-
-    fn set_host_groups(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        host: &HostId,
-        groups: &[String],
-    ) -> Result<()> {
-        self.change(by, |work| {
-            let stored = groups.join("\n");
-            let name = update(work, workspace, host, "groups = ?3", &[&stored])?;
-            let object = format!("{name}: {}", groups.join(", "));
-            work.log(Some(workspace), Action::HostGroupsSet, &object)
-        })
-    }
-
-    fn set_maintenance(
-        &self,
-        by: &Change,
-        workspace: &WorkspaceId,
-        host: &HostId,
-        maintenance: Option<&Maintenance>,
-    ) -> Result<()> {
-        self.change(by, |work| {
-            let note = maintenance.map(|one| &one.note);
-            let until = maintenance.and_then(|one| one.until);
-            let until = until.map(Timestamp::as_microsecond);
-            let assignments = "maintenance_note = ?3, maintenance_until = ?4";
-            let name = update(work, workspace, host, assignments, &[&note, &until])?;
-            let (action, object) = match note {
-                Some(note) => (Action::MaintenanceSet, format!("{name}: {note}")),
-                None => (Action::MaintenanceEnded, name),
+            let update = |assignments: &str, values: &[&dyn ToSql]| {
+                update(work, workspace, host, assignments, values)
+            };
+            let (action, object) = match *edit {
+                HostEdit::Approve => {
+                    let set = "is_approved = TRUE, token_since = iif(is_approved, token_since, ?3)";
+                    let name = update(set, &[&by.at.as_microsecond()])?;
+                    (Action::HostApproved, name)
+                }
+                HostEdit::Rename(name) => {
+                    (Action::HostRenamed, update("display_name = ?3", &[&name])?)
+                }
+                HostEdit::SetGroups(groups) => {
+                    let name = update("groups = ?3", &[&groups.join("\n")])?;
+                    let object = format!("{name}: {}", groups.join(", "));
+                    (Action::HostGroupsSet, object)
+                }
+                HostEdit::SetMaintenance(maintenance) => {
+                    let note = maintenance.map(|one| &one.note);
+                    let until = maintenance.and_then(|one| one.until);
+                    let until = until.map(Timestamp::as_microsecond);
+                    let set = "maintenance_note = ?3, maintenance_until = ?4";
+                    let name = update(set, &[&note, &until])?;
+                    match note {
+                        Some(note) => (Action::MaintenanceSet, format!("{name}: {note}")),
+                        None => (Action::MaintenanceEnded, name),
+                    }
+                }
+                HostEdit::ContinueAs(other) => {
+                    conflict_unless(host != other, "a host cannot replace itself")?;
+                    let (token, next_token) = take_tokens(work, workspace, other)?;
+                    let name = update(NEW_AGENT, &[&token, other, &next_token])?;
+                    (Action::HostReplaced, name)
+                }
+                HostEdit::Revoke => {
+                    let set = "token = NULL, next_token = NULL";
+                    (Action::HostRevoked, update(set, &[])?)
+                }
             };
             work.log(Some(workspace), action, &object)
         })
     }
+}
 
-    fn revoke_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()> {
-        self.change(by, |work| {
-            let assignments = "token = NULL, next_token = NULL";
-            let name = update(work, workspace, host, assignments, &[])?;
-            work.log(Some(workspace), Action::HostRevoked, &name)
-        })
-    }
+/// Removes the present and the next token of an approved host, because no two hosts have the same token, and returns them.
+fn take_tokens(
+    work: &Work<'_>,
+    workspace: &WorkspaceId,
+    host: &HostId,
+) -> Result<([u8; 32], Option<[u8; 32]>)> {
+    let sql = "SELECT token, next_token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved";
+    let tokens = first_row(work, sql, params![workspace, host], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let tokens = tokens.ok_or(StoreError::NotFound("host"))?;
+    let sql = "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1";
+    work.execute(sql, [host])?;
+    Ok(tokens)
 }
 
 /// Changes an enrolled host and returns its display name. The values of the assignments are numbered from 3.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::super::{at, by};
 use super::{claim, first, key, limited_key};
 use crate::StoreError;
-use crate::registry::{HostClaim, KeyLimits, Maintenance, Refusal, Registry};
+use crate::registry::{HostClaim, HostEdit, KeyLimits, Maintenance, Refusal, Registry};
 use crate::secret::{Kind, Secret};
 
 pub(super) fn check<R: Registry>(open: &impl Fn() -> R) {
@@ -59,18 +59,15 @@ fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &dyn Registry) {
     let host = registry.claim(&claim).unwrap();
     let by_token = || registry.host_by_token(&token, at(5)).unwrap();
     assert_eq!(by_token(), Some(host.clone()));
-    registry
-        .rename_host(&by(2), &workspace, &host.id, "lab 1")
-        .unwrap();
+    let edit = |by, edit| registry.edit_host(&by, &workspace, &host.id, &edit);
+    edit(by(2), HostEdit::Rename("lab 1")).unwrap();
     assert_eq!(by_token().unwrap().display_name, "lab 1");
     let maintenance = Maintenance {
         note: "new cooler".to_owned(),
         until: Some(at(9)),
     };
     for wanted in [Some(&maintenance), None, Some(&maintenance)] {
-        registry
-            .set_maintenance(&by(2), &workspace, &host.id, wanted)
-            .unwrap();
+        edit(by(2), HostEdit::SetMaintenance(wanted)).unwrap();
         let found = registry.hosts(Some(&workspace)).unwrap();
         assert_eq!(found[0].maintenance.as_ref(), wanted);
     }
@@ -78,11 +75,11 @@ fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &dyn Registry) {
     assert_eq!(found.maintenance(at(8)), Some(&maintenance));
     assert_eq!(found.maintenance(at(9)), None);
     let before = registry.revision().unwrap();
-    registry.revoke_host(&by(3), &workspace, &host.id).unwrap();
+    edit(by(3), HostEdit::Revoke).unwrap();
     assert!(registry.revision().unwrap() > before);
     assert_eq!(by_token(), None);
     assert_eq!(registry.hosts(None).unwrap(), []);
-    let again = registry.revoke_host(&by(3), &workspace, &host.id);
+    let again = edit(by(3), HostEdit::Revoke);
     assert!(matches!(again, Err(StoreError::NotFound(_))));
 }
 
@@ -121,7 +118,9 @@ fn a_key_limits_the_hosts_that_it_enrols(registry: &dyn Registry) {
     assert_eq!(refusal(&unknown), None);
     for second in [3, 9] {
         let by = by(second);
-        registry.approve_host(&by, &workspace, &host.id).unwrap();
+        registry
+            .edit_host(&by, &workspace, &host.id, &HostEdit::Approve)
+            .unwrap();
         let found = registry.host_by_token(&token, at(second)).unwrap().unwrap();
         // Its token is valid from the first approval on.
         assert_eq!((found.is_approved, found.token_since), (true, at(3)));
@@ -148,7 +147,7 @@ fn a_new_token_replaces_the_old_one_at_its_first_use(registry: &dyn Registry) {
     );
     registry.rotate_token(&host.id, &old, "x").unwrap();
     registry
-        .revoke_host(&by(5), &host.workspace, &host.id)
+        .edit_host(&by(5), &host.workspace, &host.id, &HostEdit::Revoke)
         .unwrap();
     assert!(!is_valid(&new, 6) && !is_valid(&old, 6));
 }
@@ -161,7 +160,9 @@ fn a_host_continues_with_the_agent_that_replaces_it(registry: &dyn Registry) {
         (registry.claim(&claim).unwrap(), token)
     };
     let ((old, old_token), (new, new_token)) = (enrol("old"), enrol("new"));
-    let replace = |workspace, old, new| registry.replace_host(&by(2), workspace, old, new);
+    let replace = |workspace, old, new| {
+        registry.edit_host(&by(2), workspace, old, &HostEdit::ContinueAs(new))
+    };
     assert!(matches!(
         replace(&workspace, &old.id, &old.id),
         Err(StoreError::Conflict(_))
