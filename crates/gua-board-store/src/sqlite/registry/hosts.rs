@@ -35,38 +35,30 @@ const NEW_AGENT: &str = "token = ?3, next_token = ?5,
 
 impl Hosts for SqliteStore {
     fn add_enrolment_key(&self, by: &Change, new: &NewEnrolmentKey) -> Result<EnrolmentKey> {
-        let key = EnrolmentKey {
-            id: EnrolmentKeyId::random(),
-            workspace: new.workspace.clone(),
-            name: new.name.clone(),
-            prefix: new.prefix.clone(),
-            limits: new.limits.clone(),
-            uses_left: new.uses,
-            created: by.at,
-            expires: new.expires,
-        };
         self.change(by, |work| {
-            let added = work.execute(
-                &format!("INSERT INTO enrolment_key ({KEY}, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (hash) DO NOTHING"),
-                params![
-                    key.id,
-                    key.workspace,
-                    key.name,
-                    key.prefix,
-                    key.limits.host_names,
-                    key.limits.tags.join("\n"),
-                    key.limits.needs_approval,
-                    key.uses_left,
-                    key.created.as_microsecond(),
-                    key.expires.map(Timestamp::as_microsecond),
-                    new.hash,
-                ],
-            )?;
-            conflict_unless(added == 1, "this enrolment key exists already")?;
-            let object = key.name.as_deref().unwrap_or(&key.prefix);
-            work.log(Some(&key.workspace), Action::EnrolmentKeyAdded, object)
-        })?;
-        Ok(key)
+            let sql = format!(
+                "INSERT INTO enrolment_key ({KEY}, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 ON CONFLICT (hash) DO NOTHING RETURNING {KEY}"
+            );
+            let values = params![
+                EnrolmentKeyId::random(),
+                new.workspace,
+                new.name,
+                new.prefix,
+                new.limits.host_names,
+                new.limits.tags.join("\n"),
+                new.limits.needs_approval,
+                new.uses,
+                by.at.as_microsecond(),
+                new.expires.map(Timestamp::as_microsecond),
+                new.hash,
+            ];
+            let added = first_row(work, &sql, values, key)?;
+            let added = added.ok_or(StoreError::Conflict("this enrolment key exists already"))?;
+            let object = new.name.as_deref().unwrap_or(&new.prefix);
+            work.log(Some(&new.workspace), Action::EnrolmentKeyAdded, object)?;
+            Ok(added)
+        })
     }
 
     fn enrolment_keys(&self, workspace: &WorkspaceId) -> Result<Vec<EnrolmentKey>> {
@@ -299,40 +291,28 @@ fn enrol(work: &Work<'_>, claim: &HostClaim, key: EnrolmentKey) -> Result<Host> 
     work.execute(sql, [key.id])?;
     let id = HostId::random();
     let (groups, tags) = split_groups(key.limits.tags);
-    let display_name = key.name.or_else(|| claim.hostname.clone());
-    let host = Host {
-        display_name: display_name.unwrap_or_else(|| id.to_string()),
+    let display_name = key.name.as_ref().or(claim.hostname.as_ref());
+    let sql = format!(
+        "INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+         RETURNING {HOST}, {MAINTENANCE}"
+    );
+    let at = claim.at.as_microsecond();
+    let values = params![
         id,
-        workspace: key.workspace,
-        hostname: claim.hostname.clone(),
-        agent_version: claim.agent_version.clone(),
-        driver_version: claim.driver_version.clone(),
-        tags,
-        groups,
-        is_approved: !key.limits.needs_approval,
-        token_prefix: claim.token_prefix.clone(),
-        token_since: claim.at,
-        enrolled: claim.at,
-        maintenance: None,
-    };
-    work.execute(
-        &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
-        params![
-            host.id,
-            host.workspace,
-            host.display_name,
-            host.hostname,
-            host.agent_version,
-            host.driver_version,
-            host.tags.join("\n"),
-            host.groups.join("\n"),
-            host.is_approved,
-            host.token_prefix,
-            host.token_since.as_microsecond(),
-            host.enrolled.as_microsecond(),
-            claim.token,
-        ],
-    )?;
+        key.workspace,
+        display_name.unwrap_or(&id.0),
+        claim.hostname,
+        claim.agent_version,
+        claim.driver_version,
+        tags.join("\n"),
+        groups.join("\n"),
+        !key.limits.needs_approval,
+        claim.token_prefix,
+        at,
+        at,
+        claim.token,
+    ];
+    let host = first_row(work, &sql, values, host)?.ok_or(StoreError::NotFound("host"))?;
     bump_revision(work)?;
     let workspace = Some(&host.workspace);
     work.log(workspace, Action::HostEnrolled, &host.display_name)?;
