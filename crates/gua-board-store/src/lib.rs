@@ -27,4 +27,4 @@ pub use id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 pub use ledger::Ledger;
 pub use registry::Registry;
 pub use secret::{Kind, Secret, SecretHash};
-pub use sqlite::{BackupError, ServerLock, SqliteStore};
+pub use sqlite::{ServerLock, SqliteStore};

@@ -7,16 +7,16 @@
 mod ledger;
 mod registry;
 
-use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use gua_store::BackupError;
 use gua_store::guard::{self, Objects};
 use jiff::Timestamp;
-use rusqlite::backup::Backup;
 use rusqlite::{Connection, OpenFlags, Params, Row, Transaction, TransactionBehavior};
 
 use crate::error::{OpenError, Result, StoreError};
@@ -49,18 +49,6 @@ pub struct SqliteStore {
 /// Keeps a second server from using a data directory.
 #[derive(Debug)]
 pub struct ServerLock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
-
-/// Reason a backup failed.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    #[error("`{}` already exists", .0.display())]
-    Exists(PathBuf),
-    #[error("cannot write the backup `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
-}
 
 impl SqliteStore {
     /// Opens the data in a directory and creates both if they do not exist. The directory is private to its owner.
@@ -123,28 +111,15 @@ impl SqliteStore {
 
     /// Copies the data to a new file, also while a server writes.
     pub fn backup(&self, target: &Path) -> Result<(), BackupError> {
-        let as_write_error = |source| BackupError::Write {
-            path: target.to_owned(),
-            source,
-        };
-        let created = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(target);
-        if created.is_err() && target.exists() {
-            return Err(BackupError::Exists(target.to_owned()));
-        }
-        let copy = || {
-            let source = open_connection(&self.path)?;
-            // One read transaction, so that writes meanwhile do not restart the copy.
-            source.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
-            let mut copy = Connection::open(target)?;
-            Backup::new(&source, &mut copy)?.run_to_completion(1000, Duration::ZERO, None)?;
-            copy.pragma_update(None, "journal_mode", "DELETE")?;
-            copy.close().map_err(|(_, error)| error)
-        };
-        copy().map_err(as_write_error)
+        let source = open_connection(&self.path)?;
+        // One read transaction, so that writes meanwhile do not restart the copy.
+        source.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
+        gua_store::write_backup(
+            &source,
+            target,
+            Permissions::from_mode(0o600),
+            &mut |_, _| {},
+        )
     }
 
     /// Returns the problems that SQLite and the schema's references show; none if the data is sound.

@@ -13,7 +13,7 @@ use crate::history::History;
 use crate::sql;
 use crate::store::Store;
 
-/// Reason a backup failed. The partial copy is removed.
+/// Reason a backup of a history or of a board failed. The partial copy is removed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("`{}` already exists", path.display())]
@@ -23,7 +23,7 @@ pub enum BackupError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("cannot copy the history")]
+    #[error("cannot copy the database")]
     Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -48,12 +48,12 @@ impl History {
             source,
         })?;
         // A single read transaction, so that ticks written meanwhile do not restart the copy.
-        self.read(|connection| write(connection, target, mode, &mut progress))
+        self.read(|connection| write_backup(connection, target, mode, &mut progress))
     }
 }
 
 /// Writes a copy of a database to a new file with the mode of the original: no other user can read the copy.
-pub(crate) fn write(
+pub fn write_backup(
     connection: &Connection,
     target: &Path,
     mode: Permissions,

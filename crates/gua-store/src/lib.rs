@@ -45,7 +45,7 @@ mod work;
 
 use std::path::Path;
 
-pub use backup::BackupError;
+pub use backup::{BackupError, write_backup};
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
 pub use error::{OpenError, ReadError, WriteError, is_damage};

@@ -131,7 +131,7 @@ impl Store {
         let names = numbered(&self.path, &stamp);
         for target in std::iter::once(self.path.clone()).chain(names) {
             let mode = self.file.file.metadata()?.permissions();
-            match backup::write(&self.connection, &target, mode, &mut |_, _| {}) {
+            match backup::write_backup(&self.connection, &target, mode, &mut |_, _| {}) {
                 Ok(()) => return Ok(target),
                 Err(backup::BackupError::Exists { .. }) => {}
                 Err(error) => return Err(io::Error::other(error)),
