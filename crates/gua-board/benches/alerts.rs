@@ -135,7 +135,7 @@ fn enrol(store: &dyn Registry) -> Result<Vec<HostId>, Box<dyn Error>> {
     let workspace = workspaces.into_iter().next().ok_or("no workspace")?;
     let secret = Secret::generate(Kind::Enrolment);
     let by = Change {
-        actor: Actor::account("bench"),
+        actor: Actor::Account("bench".to_owned()),
         address: None,
         at,
     };

@@ -313,7 +313,7 @@ pub(crate) fn admit_person(
         }
     };
     // The store replaces the actor with the account.
-    let by = app.change(Actor::unknown(), address);
+    let by = app.change(Actor::Unknown, address);
     Ok(app
         .registry
         .join(&by, identity, &account_name(name), &join)?)

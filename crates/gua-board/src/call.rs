@@ -117,7 +117,7 @@ impl Call {
 
     /// Describes a change by the member that calls.
     pub(crate) fn change(&self) -> Change {
-        self.change_by(Actor::account(&self.caller().account.name))
+        self.change_by(Actor::Account(self.caller().account.name.clone()))
     }
 
     /// Changes the workspace of the member that calls.

@@ -73,7 +73,7 @@ pub struct SetUp<'a> {
 impl SetUp<'_> {
     pub(crate) fn change(&self) -> Change {
         Change {
-            actor: Actor::command_line(),
+            actor: Actor::CommandLine,
             address: None,
             at: self.now,
         }

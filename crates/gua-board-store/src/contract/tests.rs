@@ -18,7 +18,7 @@ fn at(second: i64) -> Timestamp {
 
 fn by(second: i64) -> Change {
     Change {
-        actor: Actor::account("ada"),
+        actor: Actor::Account("ada".to_owned()),
         address: Some("192.0.2.1".to_owned()),
         at: at(second),
     }

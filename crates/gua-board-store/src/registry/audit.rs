@@ -49,10 +49,25 @@ pub struct Change {
     pub at: Timestamp,
 }
 
-/// Author of a change, as the audit log shows it: the name of an account, or a description in brackets. No account name begins
-/// with a bracket ([`Actor::is_reserved`]), so neither a host nor an unauthenticated caller can appear as an account.
+/// Author of a change. The audit log shows the name of an account, or a description in brackets. No account name begins with a
+/// bracket ([`Actor::is_reserved`]), so neither a host nor an unauthenticated caller can appear as an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor(String);
+pub enum Actor {
+    /// An account that has been authenticated, by its unique name. Names never change.
+    Account(String),
+    /// The agent of an enrolled host, by the host's name.
+    Host(String),
+    /// A host that enrols, by the prefix of its key.
+    EnrolmentKey(String),
+    /// A command on the board's host.
+    CommandLine,
+    /// A person with a link that resets a password.
+    ResetLink,
+    /// The OpenID Connect provider, at the log-in of a member.
+    Provider,
+    /// A person or program that has not been authenticated.
+    Unknown,
+}
 
 impl Actor {
     /// Whether an account must not have this name.
@@ -60,61 +75,20 @@ impl Actor {
     pub fn is_reserved(name: &str) -> bool {
         name.starts_with('[')
     }
-
-    /// An account that has been authenticated, by its unique name. Names never change.
-    #[must_use]
-    pub fn account(name: &str) -> Self {
-        match Self::is_reserved(name) {
-            true => Self(format!("account {name}")),
-            false => Self(name.to_owned()),
-        }
-    }
-
-    /// The agent of an enrolled host.
-    #[must_use]
-    pub fn host(name: &str) -> Self {
-        Self(format!("[host {name}]"))
-    }
-
-    /// A host that enrols with a key.
-    #[must_use]
-    pub fn enrolment_key(prefix: &str) -> Self {
-        Self(format!("[enrolment key {prefix}]"))
-    }
-
-    /// A command on the board's host.
-    #[must_use]
-    pub fn command_line() -> Self {
-        Self("[command line]".to_owned())
-    }
-
-    /// A person with a link that resets a password.
-    #[must_use]
-    pub fn reset_link() -> Self {
-        Self("[reset link]".to_owned())
-    }
-
-    /// The OpenID Connect provider, at the log-in of a member.
-    #[must_use]
-    pub fn provider() -> Self {
-        Self("[OIDC provider]".to_owned())
-    }
-
-    /// A person or program that has not been authenticated.
-    #[must_use]
-    pub fn unknown() -> Self {
-        Self("[unknown]".to_owned())
-    }
-
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl fmt::Display for Actor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
+        match self {
+            Self::Account(name) if Self::is_reserved(name) => write!(out, "account {name}"),
+            Self::Account(name) => out.write_str(name),
+            Self::Host(name) => write!(out, "[host {name}]"),
+            Self::EnrolmentKey(prefix) => write!(out, "[enrolment key {prefix}]"),
+            Self::CommandLine => out.write_str("[command line]"),
+            Self::ResetLink => out.write_str("[reset link]"),
+            Self::Provider => out.write_str("[OIDC provider]"),
+            Self::Unknown => out.write_str("[unknown]"),
+        }
     }
 }
 
@@ -181,17 +155,18 @@ mod tests {
 
     #[test]
     fn nothing_but_an_account_appears_as_one() {
-        for other in [
-            Actor::host("ada"),
-            Actor::enrolment_key("ada"),
-            Actor::command_line(),
-            Actor::reset_link(),
-            Actor::provider(),
-            Actor::unknown(),
-        ] {
-            assert!(Actor::is_reserved(other.as_str()), "{other}");
-            assert_ne!(Actor::account(other.as_str()), other);
+        let others = [
+            Actor::Host("ada".to_owned()),
+            Actor::EnrolmentKey("ada".to_owned()),
+            Actor::CommandLine,
+            Actor::ResetLink,
+            Actor::Provider,
+            Actor::Unknown,
+        ];
+        for shown in others.map(|other| other.to_string()) {
+            assert!(Actor::is_reserved(&shown), "{shown}");
+            assert_ne!(Actor::Account(shown.clone()).to_string(), shown);
         }
-        assert_eq!(Actor::account("ada").as_str(), "ada");
+        assert_eq!(Actor::Account("ada".to_owned()).to_string(), "ada");
     }
 }

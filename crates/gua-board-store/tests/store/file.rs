@@ -214,7 +214,7 @@ fn a_trigger_planted_while_the_board_runs_does_not_run() {
         .unwrap();
     let before = store.workspaces().unwrap().len();
     let by = Change {
-        actor: Actor::account("ada"),
+        actor: Actor::Account("ada".to_owned()),
         address: None,
         at: jiff::Timestamp::UNIX_EPOCH,
     };

@@ -82,7 +82,7 @@ fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> 
     };
     let hostname = claim.hostname.as_deref().unwrap_or("a host without a name");
     let by = Change {
-        actor: Actor::host(hostname),
+        actor: Actor::Host(hostname.to_owned()),
         address: claim.address.clone(),
         at: claim.at,
     };

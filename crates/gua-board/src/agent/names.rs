@@ -39,7 +39,7 @@ pub(crate) async fn prove_name(call: Call, body: Body) -> Result<Json<Linked>, P
         return Err(invalid("user is empty"));
     }
     let host = call.extension::<AgentCaller>().host.clone();
-    let change = call.change_by(Actor::host(&host.display_name));
+    let change = call.change_by(Actor::Host(host.display_name.clone()));
     let code = SecretHash::of(proof.code.trim());
     let prove = move |app: &Arc<App>| app.registry.prove_name(&change, &code, &host, &proof.user);
     let account = call.app.blocking(prove).await?;

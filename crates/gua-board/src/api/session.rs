@@ -76,7 +76,7 @@ pub(crate) fn log_in(call: &Call) -> Answer {
         return start_session(call, account, StatusCode::OK);
     }
     // The name is not authenticated, so it must not appear as the author.
-    let by = call.change_by(Actor::unknown());
+    let by = call.change_by(Actor::Unknown);
     let typed: String = name.chars().take(MAX_NAME_LENGTH).collect();
     registry.log(&by, None, Action::LogInFailed, &typed)?;
     Err(Problem::Unauthenticated(
@@ -100,7 +100,7 @@ pub(crate) fn join(call: &Call) -> Answer {
     let hash = checked_link(&call.app, &join.link)?;
     let name = checked_account_name(&join.name)?;
     let password = PasswordHash::of(&join.password)?;
-    let by = call.change_by(Actor::account(&name));
+    let by = call.change_by(Actor::Account(name.clone()));
     let registry = &call.app.registry;
     let account = registry.accept_link(&by, &hash, &name, &password)?;
     start_session(call, account, StatusCode::CREATED)
@@ -125,7 +125,7 @@ pub(crate) fn reset(call: &Call) -> Answer {
     limit_log_ins(call)?;
     let hash = checked_link(&call.app, &reset.link)?;
     let password = PasswordHash::of(&reset.password)?;
-    let by = call.change_by(Actor::reset_link());
+    let by = call.change_by(Actor::ResetLink);
     let account = call.app.registry.reset_password(&by, &hash, &password)?;
     start_session(call, account, StatusCode::OK)
 }
@@ -145,7 +145,7 @@ pub(crate) fn change_password(call: &Call) -> Answer {
         return Err(Problem::Forbidden("the current password is wrong"));
     }
     let password = PasswordHash::of(&wanted.password)?;
-    let by = call.change_by(Actor::account(&account.name));
+    let by = call.change_by(Actor::Account(account.name.clone()));
     registry.set_password(&by, &account.id, &password)?;
     start_session(call, account, StatusCode::OK)
 }
@@ -154,7 +154,7 @@ pub(crate) fn change_password(call: &Call) -> Answer {
 pub(crate) fn start_session(call: &Call, account: Account, status: StatusCode) -> Answer {
     let app = &call.app;
     let secret = Secret::generate(Kind::Session);
-    let by = call.change_by(Actor::account(&account.name));
+    let by = call.change_by(Actor::Account(account.name.clone()));
     let memberships = app.registry.memberships(&account.id)?;
     let lifetime = lifetime(&memberships);
     let session = NewSession {

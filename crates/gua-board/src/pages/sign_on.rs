@@ -115,7 +115,7 @@ pub(crate) fn finish_sign_on(call: &Call) -> Answer {
 
 /// Replaces the groups of a member in each workspace where they differ.
 fn set_groups(call: &Call, account: &AccountId, groups: &[String]) -> Result<(), Problem> {
-    let by = call.change_by(Actor::provider());
+    let by = call.change_by(Actor::Provider);
     let registry = &call.app.registry;
     let memberships = registry.memberships(account)?.into_iter();
     for Membership { workspace, .. } in memberships.filter(|one| one.groups != groups) {

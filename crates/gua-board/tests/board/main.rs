@@ -93,7 +93,7 @@ impl Board {
 
     fn change(&self) -> Change {
         Change {
-            actor: Actor::account("test"),
+            actor: Actor::Account("test".to_owned()),
             address: None,
             at: self.app.now(),
         }

@@ -44,7 +44,7 @@ impl Fleet {
     pub(super) fn enrol(load: &Load) -> Self {
         let store: &dyn Registry = &SqliteStore::open(&load.directory).unwrap();
         let by = Change {
-            actor: Actor::command_line(),
+            actor: Actor::CommandLine,
             address: None,
             at: wall_clock(),
         };

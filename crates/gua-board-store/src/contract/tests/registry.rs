@@ -106,7 +106,7 @@ fn every_change_has_an_audit_entry(registry: &dyn Registry) {
     let workspace = first(registry);
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let change = Change {
-        actor: Actor::account("bob"),
+        actor: Actor::Account("bob".to_owned()),
         address: None,
         at: at(7),
     };

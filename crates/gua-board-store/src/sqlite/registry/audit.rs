@@ -81,7 +81,7 @@ impl Work<'_> {
         let Change { actor, address, at } = self.by;
         let sql = "INSERT INTO audit (at, actor, address, workspace, action, object) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let at = at.as_microsecond();
-        let (actor, action) = (actor.as_str(), action.as_str());
+        let (actor, action) = (actor.to_string(), action.as_str());
         let values = params![at, actor, address, workspace, action, object];
         self.prepare_cached(sql)?.execute(values)?;
         Ok(())

@@ -88,7 +88,7 @@ impl Hosts for SqliteStore {
             let key = found.filter(|key| refusal(key, claim).is_none());
             let key = key.ok_or(StoreError::NotFound("enrolment key"))?;
             let by = &Change {
-                actor: Actor::enrolment_key(&key.prefix),
+                actor: Actor::EnrolmentKey(key.prefix.clone()),
                 address: claim.address.clone(),
                 at: claim.at,
             };

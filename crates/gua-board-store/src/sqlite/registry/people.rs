@@ -39,7 +39,7 @@ impl People for SqliteStore {
             };
             // The name that a provider or proxy sends is not unique.
             let by = &Change {
-                actor: Actor::account(&name),
+                actor: Actor::Account(name.clone()),
                 ..by.clone()
             };
             let work = &Work { by, ..*work };
