@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::registry::Refusal;
+
 /// Result of a call to a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -16,6 +18,9 @@ pub enum StoreError {
     /// The change contradicts what is stored.
     #[error("{0}")]
     Conflict(&'static str),
+    /// The enrolment key exists, but does not enrol this host.
+    #[error(transparent)]
+    Refused(Refusal),
     /// Stored data that this program cannot have written.
     #[error("the board's data contains an invalid {0}")]
     Invalid(&'static str),

@@ -117,6 +117,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::NotFound(what) => Problem::NotFound(what),
             StoreError::Conflict(message) => Problem::Conflict(message),
+            StoreError::Refused(refusal) => Problem::NotEnrolled(Some(refusal)),
             error @ (StoreError::Invalid(_) | StoreError::Engine(_)) => Problem::Internal(error),
         }
     }

@@ -25,12 +25,10 @@ pub trait Hosts {
         key: &EnrolmentKeyId,
     ) -> Result<()>;
 
-    /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no valid key has
-    /// this hash, or the key is not for a host of this name. Two claims with a one-time key cannot both succeed.
+    /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no key has this hash, and
+    /// `Refused` if the key does not enrol this host, which is recorded for the admins of the key's workspace. Two claims with
+    /// a one-time key cannot both succeed.
     fn claim(&self, claim: &HostClaim) -> Result<Host>;
-
-    /// Returns the reason an existing key does not enrol a host, and the key's workspace.
-    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>>;
 
     /// Returns the enrolled hosts of a workspace, or of all, by display name.
     fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>>;

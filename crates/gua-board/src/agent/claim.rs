@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use gua_board_store::registry::{Action, Actor, Change, HostClaim, Refusal};
+use gua_board_store::registry::HostClaim;
 use gua_board_store::{Kind, Secret, SecretHash, StoreError};
 use gua_wire::enroll::{MAX_HOSTNAME_LENGTH, MAX_VERSION_LENGTH};
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,10 @@ pub(crate) async fn claim(call: Call, body: Body) -> Result<Response, Problem> {
         at: app.now(),
     };
     let claimed = app.blocking(move |app| match app.registry.claim(&claim) {
-        Err(StoreError::NotFound(_)) => refused(app, &claim).map(Err),
+        Err(StoreError::NotFound(_)) => Ok(Err(Problem::NotEnrolled(None))),
         other => other.map(Ok),
     });
-    let host = claimed.await?.map_err(Problem::NotEnrolled)?;
+    let host = claimed.await??;
     let answer = Answer {
         host_id: host.id.as_str(),
         display_name: &host.display_name,
@@ -73,23 +73,6 @@ pub(crate) async fn claim(call: Call, body: Body) -> Result<Response, Problem> {
         token_prefix: &host.token_prefix,
     };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
-}
-
-/// Returns the reason a claim is refused, and records it for the admins of the key's workspace.
-fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> {
-    let Some((workspace, refusal)) = app.registry.refusal(claim)? else {
-        return Ok(None);
-    };
-    let hostname = claim.hostname.as_deref().unwrap_or("a host without a name");
-    let by = Change {
-        actor: Actor::Host(hostname.to_owned()),
-        address: claim.address.clone(),
-        at: claim.at,
-    };
-    let object = format!("{hostname}: {refusal}");
-    let action = Action::EnrolmentRefused;
-    app.registry.log(&by, Some(&workspace), action, &object)?;
-    Ok(Some(refusal))
 }
 
 /// Issues a new token to an agent. The old one is valid until the agent uses the new one.

@@ -83,25 +83,29 @@ impl Hosts for SqliteStore {
 
     fn claim(&self, claim: &HostClaim) -> Result<Host> {
         // Writing transactions wait for each other, so a one-time key is used once.
-        self.write(|transaction| {
-            let found = first_row(transaction, &key_by_hash(), [claim.key], key)?;
-            let key = found.filter(|key| refusal(key, claim).is_none());
+        let claimed = self.write(|transaction| {
+            let sql = format!("SELECT {KEY} FROM enrolment_key WHERE hash = ?1");
+            let key = first_row(transaction, &sql, [claim.key], key)?;
             let key = key.ok_or(StoreError::NotFound("enrolment key"))?;
+            let hostname = claim.hostname.as_deref().unwrap_or("a host without a name");
+            let refusal = refusal(&key, claim);
             let by = &Change {
-                actor: Actor::EnrolmentKey(key.prefix.clone()),
+                actor: match &refusal {
+                    Some(_) => Actor::Host(hostname.to_owned()),
+                    None => Actor::EnrolmentKey(key.prefix.clone()),
+                },
                 address: claim.address.clone(),
                 at: claim.at,
             };
-            enrol(&Work { transaction, by }, claim, key)
-        })
-    }
-
-    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>> {
-        let found = self.one(&key_by_hash(), [claim.key], key)?;
-        Ok(found.and_then(|key| {
-            let refusal = refusal(&key, claim)?;
-            Some((key.workspace, refusal))
-        }))
+            let work = Work { transaction, by };
+            let Some(refusal) = refusal else {
+                return enrol(&work, claim, key).map(Ok);
+            };
+            let object = format!("{hostname}: {refusal}");
+            work.log(Some(&key.workspace), Action::EnrolmentRefused, &object)?;
+            Ok(Err(StoreError::Refused(refusal)))
+        });
+        claimed?
     }
 
     fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>> {
@@ -229,10 +233,6 @@ fn update(
     // Caches of the list of hosts compare this revision.
     bump_revision(work)?;
     Ok(name)
-}
-
-fn key_by_hash() -> String {
-    format!("SELECT {KEY} FROM enrolment_key WHERE hash = ?1")
 }
 
 fn key(row: &Row<'_>) -> Result<EnrolmentKey> {

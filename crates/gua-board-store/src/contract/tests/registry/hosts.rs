@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::super::{at, by};
 use super::{claim, first, key, limited_key};
 use crate::StoreError;
-use crate::registry::{HostClaim, HostEdit, KeyLimits, Maintenance, Refusal, Registry};
+use crate::registry::{Action, HostClaim, HostEdit, KeyLimits, Maintenance, Refusal, Registry};
 use crate::secret::{Kind, Secret};
 
 pub(super) fn check<R: Registry>(open: &impl Fn() -> R) {
@@ -21,12 +21,13 @@ fn an_enrolment_key_is_used_up(registry: &dyn Registry) {
     let workspace = first(registry);
     let twice = key(registry, 2, Some(100));
     let enrol = |key: &Secret, second| registry.claim(&claim(key, second).0);
-    assert!(matches!(enrol(&twice, 100), Err(StoreError::NotFound(_))));
+    let is_refused = |claimed| matches!(claimed, Err(StoreError::Refused(_)));
+    assert!(is_refused(enrol(&twice, 100)));
     let host = enrol(&twice, 99).unwrap();
     assert_eq!(host.display_name, "gpu1");
     assert_eq!(registry.enrolment_keys(&workspace).unwrap()[0].uses_left, 1);
     enrol(&twice, 99).unwrap();
-    assert!(matches!(enrol(&twice, 1), Err(StoreError::NotFound(_))));
+    assert!(is_refused(enrol(&twice, 1)));
     assert_eq!(registry.enrolment_keys(&workspace).unwrap(), []);
     let revoked = key(registry, 1, None);
     let id = registry.enrolment_keys(&workspace).unwrap()[0].id.clone();
@@ -95,27 +96,32 @@ fn a_key_limits_the_hosts_that_it_enrols(registry: &dyn Registry) {
         registry.enrolment_keys(&workspace).unwrap()[0].limits,
         limits
     );
-    let refusal = |claim: &HostClaim| {
-        assert!(matches!(
-            registry.claim(claim),
-            Err(StoreError::NotFound(_))
-        ));
-        registry.refusal(claim).unwrap()
+    let refusal = |claim: &HostClaim| match registry.claim(claim) {
+        Err(StoreError::Refused(refusal)) => Some(refusal),
+        Err(StoreError::NotFound(_)) => None,
+        other => panic!("{other:?}"),
     };
     let (mut named, _) = claim(&key, 1);
     named.hostname = Some("lab-gpu".to_owned());
     let expected = Refusal::HostName("gpu*".to_owned());
-    assert_eq!(refusal(&named), Some((workspace.clone(), expected)));
-    let expected = Some((workspace.clone(), Refusal::Expired));
-    assert_eq!(refusal(&claim(&key, 100).0), expected);
+    assert_eq!(refusal(&named), Some(expected));
+    assert_eq!(refusal(&claim(&key, 100).0), Some(Refusal::Expired));
     let (good, token) = claim(&key, 1);
-    assert_eq!(registry.refusal(&good).unwrap(), None);
     let host = registry.claim(&good).unwrap();
     assert_eq!((host.tags.clone(), host.is_approved), (limits.tags, false));
-    let expected = Some((workspace.clone(), Refusal::Used));
-    assert_eq!(refusal(&claim(&key, 2).0), expected);
+    assert_eq!(refusal(&claim(&key, 2).0), Some(Refusal::Used));
     let unknown = claim(&Secret::generate(Kind::Enrolment), 1).0;
     assert_eq!(refusal(&unknown), None);
+    let entries = registry.events(&workspace, Action::EnrolmentRefused, at(0), 9);
+    let entries: Vec<String> = entries.unwrap().into_iter().map(|one| one.object).collect();
+    assert_eq!(
+        entries,
+        [
+            "gpu1: the enrolment token has been used already",
+            "gpu1: the enrolment token has expired",
+            "lab-gpu: the enrolment token is for hosts named gpu*",
+        ]
+    );
     for second in [3, 9] {
         let by = by(second);
         registry
