@@ -31,7 +31,7 @@ pub mod nvgpu;
 pub mod owner;
 pub mod palette;
 pub mod period;
-mod period_set;
+pub mod period_set;
 pub mod pick;
 pub mod price;
 pub mod quota;

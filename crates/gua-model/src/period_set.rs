@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use crate::period::{Period, micros_between};
 use crate::unit::Micros;
 
+/// A set of moments in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PeriodSet(BTreeMap<Timestamp, Timestamp>);
+pub struct PeriodSet(BTreeMap<Timestamp, Timestamp>);
 
 impl FromIterator<Period> for PeriodSet {
     fn from_iter<I: IntoIterator<Item = Period>>(periods: I) -> Self {
@@ -21,7 +22,7 @@ impl FromIterator<Period> for PeriodSet {
 
 impl PeriodSet {
     /// Adds all of `period`.
-    pub(crate) fn add(&mut self, period: Period) {
+    pub fn add(&mut self, period: Period) {
         // Nearly always the period starts inside or at the end of the last one.
         if let Some(mut last) = self.0.last_entry()
             && (*last.key()..=*last.get()).contains(&period.from())
@@ -63,6 +64,12 @@ impl PeriodSet {
         {
             first.remove();
         }
+    }
+
+    /// Returns whether any of `period` is in the set.
+    #[must_use]
+    pub fn touches(&self, period: Period) -> bool {
+        self.parts(period).next().is_some()
     }
 
     /// The parts of `period` that are in the set.
@@ -109,7 +116,7 @@ mod tests {
     }
 
     fn has(set: &PeriodSet, moment: i64) -> bool {
-        set.parts(period((moment, 1))).next().is_some()
+        set.touches(period((moment, 1)))
     }
 
     proptest! {

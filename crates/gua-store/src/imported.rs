@@ -23,7 +23,6 @@ mod totals;
 
 pub use block::{Block, decode_any_block};
 pub(crate) use check::check;
-pub use covered::Covered;
 pub use error::LegacyError;
 pub use facts::{read_gpus, read_host, read_interval};
 pub use importer::{Imported, Importer, NewSource, OnProgress, Progress};

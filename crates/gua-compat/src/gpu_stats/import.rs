@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gua_model::Period;
 use gua_model::legacy::stats_gpu;
 use gua_store::Store;
 use gua_store::imported::{
@@ -74,6 +75,13 @@ pub struct StatsRow {
     pub usage: u32,
 }
 
+impl StatsRow {
+    /// Time that the row covers if samples are this far apart.
+    fn period(&self, interval: Duration) -> Period {
+        Period::starting(self.at, interval.max(MINUTE))
+    }
+}
+
 /// Result of importing a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsImported {
@@ -130,15 +138,13 @@ impl StatsDay {
         if known.last_row > i64::try_from(day.rows.len()).unwrap_or(i64::MAX) {
             return Err(differs(known.last_row));
         }
-        let covered = store.covered(ends(&day.rows, interval))?;
+        let periods = day.rows.iter().map(|row| row.period(interval));
+        let covered = store.covered(periods.fold(first.period(interval), Period::hull))?;
         let numbered = (1..).zip(&day.rows);
         let taken: Vec<(i64, &StatsRow)> = numbered
             .filter(|(number, row)| match *number <= known.last_row {
                 true => known.has(*number),
-                false => {
-                    let (from, to) = ends(std::slice::from_ref(*row), interval);
-                    !covered.touches(from, to)
-                }
+                false => !covered.touches(row.period(interval)),
             })
             .collect();
         let left_out = (day.rows.len() - taken.len()) as u64;
@@ -167,14 +173,6 @@ impl StatsDay {
         let (year, month, day) = (self.date.year(), self.date.month(), self.date.day());
         i64::from(year) * 10_000 + i64::from(month) * 100 + i64::from(day)
     }
-}
-
-/// Start of the first and end of the last period that these rows cover.
-fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
-    let times = || rows.iter().map(|row| row.at.as_microsecond());
-    let covers = i64::try_from(interval.max(MINUTE).as_micros()).unwrap_or(i64::MAX);
-    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    (first, last.saturating_add(covers))
 }
 
 /// Returns the earlier import of a day. With [`Again::Replace`], removes it and returns the default.

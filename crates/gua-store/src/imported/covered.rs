@@ -1,10 +1,13 @@
 //! Time that other records already cover, so that no hour counts twice. Imported rows give way to gua's own ticks
-//! ([`History::own_coverage`]); new rows of gpu_stats also give way to rows of gpu-usage-audit ([`Covered`]).
+//! ([`History::own_coverage`]); new rows of gpu_stats also give way to rows of gpu-usage-audit
+//! ([`Store::covered`]).
 
 use gua_model::legacy::{OwnCoverage, stats_gpu_number};
-use gua_model::{GpuDay, GpuQuarter, GpuTotal, GpuUuid, Period, Quarter, Span, State, UtcDay};
+use gua_model::period_set::PeriodSet;
+use gua_model::{
+    GpuDay, GpuQuarter, GpuTotal, GpuUuid, Period, Quarter, Span, State, UtcDay, sane,
+};
 use gua_query::records::{Origin, QuarterVisitor};
-use jiff::SignedDuration;
 use rusqlite::Connection;
 
 use super::error::LegacyError;
@@ -16,85 +19,64 @@ use crate::history::{self, History};
 use crate::maintain::{RAW_FROM, TOTALS_UNTIL};
 use crate::rule;
 use crate::sql;
-use crate::store::{meta, quarter};
+use crate::store::{Store, meta, quarter};
 use crate::totals;
 
 /// Upper bound of the time that an old row covers.
 const MAX_LENGTH: i64 = 86_400_000_000;
 
-/// Intervals in microseconds since 1970, ordered, disjoint and not adjacent.
-#[derive(Debug, Default)]
-pub struct Covered(Vec<(i64, i64)>);
-
-impl Covered {
-    /// Times covered within `[from, to)`. If the ticks of a quarter hour have been deleted, it is covered from its
-    /// first tick to its last.
-    pub(super) fn of(history: &Connection, (from, to): (i64, i64)) -> Result<Self, LegacyError> {
-        let mut found = Self::default();
-        found.add_own(history, (from, to))?;
-        found.add_old(history, (from, to))?;
-        found.0.sort_unstable();
-        let mut joined = Self::default();
-        for (from, to) in found.0 {
-            joined.push(from, to);
-        }
-        Ok(joined)
+impl Store {
+    /// Time of a window that this history observed itself or has from rows of gpu-usage-audit. If the ticks of a quarter hour
+    /// have been deleted, it is covered from its first tick to its last.
+    pub fn covered(&self, window: Period) -> Result<PeriodSet, LegacyError> {
+        let mut covered = PeriodSet::default();
+        add_own(&self.connection, window, &mut covered)?;
+        add_old(&self.connection, window, &mut covered)?;
+        Ok(covered)
     }
+}
 
-    /// Returns whether any time in `[from, to)` is covered.
-    #[must_use]
-    pub fn touches(&self, from: i64, to: i64) -> bool {
-        let after = self.0.partition_point(|(_, end)| *end <= from);
-        self.0.get(after).is_some_and(|(begin, _)| *begin < to)
-    }
-
-    fn push(&mut self, from: i64, to: i64) {
-        match self.0.last_mut() {
-            Some(last) if last.0 <= from && from <= last.1 => last.1 = last.1.max(to),
-            _ => self.0.push((from, to)),
-        }
-    }
-
-    fn add_own(&mut self, history: &Connection, (from, to): (i64, i64)) -> Result<(), ReadError> {
-        let raw_from = meta(history, RAW_FROM)?.unwrap_or(i64::MIN);
-        let quarters = (quarter(from), quarter(to.min(raw_from)).saturating_add(1));
-        if from < raw_from {
-            totals::each(history, Origin::Own, quarters, |_, gpus| {
-                for gpu in gpus.iter().map(|gpu| &gpu.total.gpu) {
-                    if let (Some(first), Some(last)) = (gpu.first, gpu.last)
-                        && gpu.observed.0 > 0
-                    {
-                        self.push(first.as_microsecond(), last.as_microsecond());
-                    }
+fn add_own(history: &Connection, window: Period, covered: &mut PeriodSet) -> Result<(), ReadError> {
+    let (from, to) = sane::bounds(window);
+    let raw_from = meta(history, RAW_FROM)?.unwrap_or(i64::MIN);
+    let quarters = (quarter(from), quarter(to.min(raw_from)).saturating_add(1));
+    if from < raw_from {
+        totals::each(history, Origin::Own, quarters, |_, gpus| {
+            for gpu in gpus.iter().map(|gpu| &gpu.total.gpu) {
+                if let (Some(first), Some(last)) = (gpu.first, gpu.last)
+                    && gpu.observed.0 > 0
+                {
+                    // The first tick may be the only one.
+                    covered.add(Period::new(first, last).hull(Period::at(first)));
                 }
-            })?;
-        }
-        let raw = (from.max(raw_from), to);
-        each_span(history, rule::load(history)?, raw, |span| {
-            if is_observed(span) {
-                self.push(span.from.as_microsecond(), span.to.as_microsecond());
             }
         })?;
-        Ok(())
     }
-
-    fn add_old(&mut self, history: &Connection, (from, to): (i64, i64)) -> Result<(), LegacyError> {
-        let from = from.saturating_sub(MAX_LENGTH);
-        let window: Period = history::period((from, to));
-        for source in sources_within(history, (from, to))? {
-            fold_stored(history, source, window, &mut |moment| {
-                let ticks = moment.ticks.iter();
-                for tick in ticks.filter(|tick| stats_gpu_number(tick.gpu).is_none()) {
-                    let covers = SignedDuration::try_from(tick.run.interval);
-                    let to = moment.at.checked_add(covers.unwrap_or_default());
-                    if let Ok(to) = to {
-                        self.push(moment.at.as_microsecond(), to.as_microsecond());
-                    }
-                }
-            })?;
+    let raw = (from.max(raw_from), to);
+    each_span(history, rule::load(history)?, raw, |span| {
+        if is_observed(span) {
+            covered.add(span.period());
         }
-        Ok(())
+    })?;
+    Ok(())
+}
+
+fn add_old(
+    history: &Connection,
+    window: Period,
+    covered: &mut PeriodSet,
+) -> Result<(), LegacyError> {
+    let (from, to) = sane::bounds(window);
+    let ends = (from.saturating_sub(MAX_LENGTH), to);
+    for source in sources_within(history, ends)? {
+        fold_stored(history, source, history::period(ends), &mut |moment| {
+            let ticks = moment.ticks.iter();
+            for tick in ticks.filter(|tick| stats_gpu_number(tick.gpu).is_none()) {
+                covered.add(Period::starting(moment.at, tick.run.interval));
+            }
+        })?;
     }
+    Ok(())
 }
 
 fn is_observed(span: &Span) -> bool {
@@ -167,31 +149,5 @@ impl QuarterVisitor for Own {
             self.add(&gpu.gpu, &gpu.total.gpu);
         }
         is_plain
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_known_when_any_of_its_time_is() {
-        let mut covered = Covered::default();
-        for (from, to) in [(10, 20), (12, 15), (20, 30), (50, 60)] {
-            covered.push(from, to);
-        }
-        assert_eq!(covered.0, [(10, 30), (50, 60)]);
-        for (from, to, expected) in [
-            (0, 10, false),
-            (0, 11, true),
-            (15, 16, true),
-            (29, 40, true),
-            (30, 50, false),
-            (30, 51, true),
-            (0, 100, true),
-            (60, 70, false),
-        ] {
-            assert_eq!(covered.touches(from, to), expected, "{from}..{to}");
-        }
     }
 }

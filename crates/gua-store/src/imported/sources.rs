@@ -8,7 +8,6 @@ use gua_model::{Period, sane};
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::block::{encode, unpack};
-use super::covered::Covered;
 use super::error::LegacyError;
 use super::moments::fold_stored;
 use super::rows::{ImportedRow as _, ProcessRow, TextId};
@@ -150,11 +149,6 @@ impl Store {
         let delete = "DELETE FROM old_source WHERE id = ?1";
         sql::run(&self.connection, delete, [source])?;
         Ok(())
-    }
-
-    /// Times within `[from, to)` that this history observed itself or has from rows of gpu-usage-audit.
-    pub fn covered(&self, ends: (i64, i64)) -> Result<Covered, LegacyError> {
-        Covered::of(&self.connection, ends)
     }
 }
 
