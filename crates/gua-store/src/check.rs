@@ -98,11 +98,8 @@ impl History {
             report.quarters_wrong.extend(first_quarters);
             report.quarters_wrong.sort();
             report.quarters_wrong.dedup();
-            match imported::check(connection, MAX_FINDINGS) {
-                Ok(old) => {
-                    report.old_rows_read = old.rows_read;
-                    report.old_rows_wrong = old.wrong;
-                }
+            match imported::check(connection, MAX_FINDINGS, &mut report) {
+                Ok(()) => {}
                 Err(LegacyError::Write(error)) => return Err(error.into()),
                 Err(other) => report.old_rows_wrong.push(other.to_string()),
             }

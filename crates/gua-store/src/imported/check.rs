@@ -12,32 +12,27 @@ use super::rows::{Cell, GpuRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
 use super::totals;
+use crate::check::CheckReport;
 use crate::sql;
 
-/// Problems found in imported rows.
-#[derive(Debug, Default)]
-pub(crate) struct OldFindings {
-    pub(crate) rows_read: u64,
-    pub(crate) wrong: Vec<String>,
-}
-
-/// Checks everything that was imported; keeps at most `most` findings.
-pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings, LegacyError> {
-    let mut findings = OldFindings::default();
-    if let Some(what) = texts_wrong(connection)? {
-        findings.wrong.push(what);
-    }
+/// Checks everything that was imported, and adds at most `most` findings to the report.
+pub(crate) fn check(
+    connection: &Connection,
+    most: usize,
+    report: &mut CheckReport,
+) -> Result<(), LegacyError> {
+    report.old_rows_wrong.extend(texts_wrong(connection)?);
     let texts = load_texts(connection)?;
-    blocks::<GpuRow>(connection, &texts, most, &mut findings)?;
-    blocks::<ProcessRow>(connection, &texts, most, &mut findings)?;
-    if findings.wrong.is_empty() {
+    blocks::<GpuRow>(connection, &texts, most, report)?;
+    blocks::<ProcessRow>(connection, &texts, most, report)?;
+    if report.old_rows_wrong.is_empty() {
         for day in totals::wrong(connection, most)? {
             let day = day.first_quarter().period().from().strftime("%Y-%m-%d");
             let what = format!("totals of imported rows of {day} do not match their rows");
-            findings.wrong.push(what);
+            report.old_rows_wrong.push(what);
         }
     }
-    Ok(findings)
+    Ok(())
 }
 
 /// Finds a missing text. Rows refer to texts by position, so a missing one shifts all that follow.
@@ -56,7 +51,7 @@ fn blocks<R: ImportedRow>(
     connection: &Connection,
     texts: &Texts,
     most: usize,
-    findings: &mut OldFindings,
+    report: &mut CheckReport,
 ) -> rusqlite::Result<()> {
     let runs = runs(connection)?;
     let mut ends: HashMap<i64, i64> = HashMap::new();
@@ -94,12 +89,12 @@ fn blocks<R: ImportedRow>(
             Some(_) if overlaps => Some("are there twice"),
             Some(_) => None,
         };
-        findings.rows_read += count.unsigned_abs();
+        report.old_rows_read += count.unsigned_abs();
         if let Some(what) = what
-            && findings.wrong.len() < most
+            && report.old_rows_wrong.len() < most
         {
             let last = end.saturating_sub(1);
-            findings.wrong.push(format!(
+            report.old_rows_wrong.push(format!(
                 "rows {first_row} to {last} of {} imported from source {source} {what}",
                 R::TABLE
             ));
@@ -109,8 +104,8 @@ fn blocks<R: ImportedRow>(
     for (source, last) in last_rows::<R>(connection)? {
         // A table without rows was read up to no row.
         let found = ends.get(&source).map_or(i64::MIN, |end| end - 1);
-        if found != last && findings.wrong.len() < most {
-            findings.wrong.push(format!(
+        if found != last && report.old_rows_wrong.len() < most {
+            report.old_rows_wrong.push(format!(
                 "{} imported from source {source} ends at row {found}, and {last} was the last",
                 R::TABLE
             ));
