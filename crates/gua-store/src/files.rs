@@ -26,6 +26,11 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Length of a database or of a file beside it; 0 if there is none.
+pub(crate) fn length(path: &Path, suffix: &str) -> u64 {
+    std::fs::metadata(crate::beside(path, suffix)).map_or(0, |facts| facts.len())
+}
+
 /// Metadata that shows whether a file was replaced or written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePrint([u64; 3], [i64; 2]);

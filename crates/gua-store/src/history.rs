@@ -12,9 +12,10 @@ use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{OpenError, ReadError};
+use crate::files::{FilePrint, length};
 use crate::fold::{tick_before, tick_from};
 use crate::names;
-use crate::quiet::{self, Quiet};
+use crate::quiet::{self, print_without_writer};
 use crate::sql::{self, undamaged_rows};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
@@ -25,7 +26,8 @@ use crate::work::Work;
 pub struct History {
     pub(crate) connection: Connection,
     path: PathBuf,
-    quiet: Option<Quiet>,
+    /// Metadata of the file, if it was opened as one without a writer.
+    quiet: Option<FilePrint>,
     work: Work,
 }
 
@@ -97,10 +99,6 @@ impl History {
                 let count = sql::value(connection, &format!("SELECT count(*) FROM {table}"), []);
                 count.map(i64::unsigned_abs)
             };
-            let size = |suffix: &str| {
-                let path = crate::beside(&self.path, suffix);
-                std::fs::metadata(path).map_or(0, |facts| facts.len())
-            };
             Ok(Info {
                 version: crate::schema::version(connection)?,
                 host: host(connection)?,
@@ -108,7 +106,7 @@ impl History {
                 ticks: count("tick")?,
                 first_tick: tick_from(connection, i64::MIN)?.map(sane::nearest),
                 last_tick: tick_before(connection, i64::MAX)?.map(sane::nearest),
-                bytes: size("") + size("-wal"),
+                bytes: length(&self.path, "") + length(&self.path, "-wal"),
             })
         })
     }
@@ -194,9 +192,9 @@ impl History {
         let answer = question(&transaction);
         // Nothing was written, so there is nothing to commit.
         drop(transaction);
-        match &self.quiet {
-            Some(quiet) if !quiet.still_holds(&self.path) => Err(ReadError::Changed.into()),
-            _ => answer,
+        match self.quiet.is_some() && self.quiet != print_without_writer(&self.path) {
+            true => Err(ReadError::Changed.into()),
+            false => answer,
         }
     }
 }

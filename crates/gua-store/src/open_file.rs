@@ -14,7 +14,7 @@ use rusqlite::config::DbConfig;
 
 use crate::backup;
 use crate::error::{OpenError, WriteError};
-use crate::files::{numbered, remove, rename_to_free_name, set_aside};
+use crate::files::{length, numbered, remove, rename_to_free_name, set_aside};
 use crate::kind;
 use crate::store::{OpenMode, Store};
 
@@ -172,9 +172,8 @@ pub(crate) fn journal_of(path: &Path) -> Option<(u64, u64)> {
 /// Renames a journal that does not belong to the file at a path: SQLite would delete it, or write the pages of another file
 /// into this one. Returns its new name.
 pub(crate) fn rescue_journal(path: &Path) -> io::Result<Option<PathBuf>> {
-    let length = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
     let journal = crate::beside(path, "-wal");
-    if length(&journal) == 0 || (length(path) > 0 && !kind::is_foreign_journal(path)) {
+    if length(path, "-wal") == 0 || (length(path, "") > 0 && !kind::is_foreign_journal(path)) {
         return Ok(None);
     }
     rename_to_free_name(&journal, ".stranded").map(Some)

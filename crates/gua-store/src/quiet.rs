@@ -8,29 +8,18 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::OpenError;
-use crate::files::FilePrint;
+use crate::files::{FilePrint, length};
 use crate::kind::{FileKind, what_is_this};
 use crate::schema;
 use crate::store::BUSY;
 
-/// State of a file without a writer, at the time it was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet(FilePrint);
-
-impl Quiet {
-    fn of(path: &Path) -> Option<Self> {
-        let print = FilePrint::of(path).filter(|_| has_no_journal(path));
-        print.map(Self)
-    }
-
-    /// Returns whether no writer has appeared since. A writer has a journal while it is active, and changes the file
-    /// before it closes it.
-    pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        Self::of(path).as_ref() == Some(self)
-    }
+/// Metadata of a file without a writer; `None` if it has one. A writer has a journal while it is active, and changes the file
+/// before it closes it.
+pub(crate) fn print_without_writer(path: &Path) -> Option<FilePrint> {
+    FilePrint::of(path).filter(|_| length(path, "-wal") == 0)
 }
 
-pub(crate) fn open(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
+pub(crate) fn open(path: &Path) -> Result<(Connection, Option<FilePrint>), OpenError> {
     refuse_others(path)?;
     // Without a journal there is no writer, and SQLite would create one beside the file just to read it. A reader must
     // leave no files behind; files owned by the reading user would later block the writer.
@@ -48,8 +37,8 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError
     }
 }
 
-fn open_quiet(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
-    let quiet = Quiet::of(path).ok_or_else(|| OpenError::Unmerged {
+fn open_quiet(path: &Path) -> Result<(Connection, Option<FilePrint>), OpenError> {
+    let quiet = print_without_writer(path).ok_or_else(|| OpenError::Unmerged {
         path: path.to_owned(),
     })?;
     let connection = connect(path, crate::file_uri(path, "immutable=1").as_ref())?;
@@ -116,8 +105,4 @@ fn refuse_others(path: &Path) -> Result<(), OpenError> {
         }),
         kind => Err(OpenError::NotOurs { path, kind }),
     }
-}
-
-fn has_no_journal(path: &Path) -> bool {
-    std::fs::metadata(crate::beside(path, "-wal")).map_or(true, |facts| facts.len() == 0)
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
+use crate::files::length;
 use crate::fold::{tick_before, tick_from};
 use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
@@ -65,10 +66,6 @@ impl TableSize {
 
 impl History {
     pub fn stats(&self) -> Result<Stats, ReadError> {
-        let size = |suffix: &str| {
-            let path = crate::beside(self.path(), suffix);
-            std::fs::metadata(path).map_or(0, |facts| facts.len())
-        };
         self.read(|connection| {
             let number = |query: &str| -> rusqlite::Result<u64> {
                 let found: Option<i64> = sql::value(connection, query, [])?;
@@ -95,8 +92,8 @@ impl History {
                 (micros as f64 / 86_400e6, used as f64, gpus.max(1) as f64);
             let enough = days > 1.0 / 24.0;
             Ok(Stats {
-                file_bytes: size(""),
-                journal_bytes: size("-wal"),
+                file_bytes: length(self.path(), ""),
+                journal_bytes: length(self.path(), "-wal"),
                 free_bytes: number("PRAGMA freelist_count")? * number("PRAGMA page_size")?,
                 tables,
                 ticks: number("SELECT count(*) FROM tick")?,

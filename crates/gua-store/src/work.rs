@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
+use crate::files::length;
+
 /// Steps of SQLite's virtual machine between two checks: a fraction of a millisecond.
 const STRIDE: u16 = 10_000;
 /// Steps that are allowed for any file: about a second.
@@ -22,8 +24,7 @@ impl Work {
     /// Interrupts statements on this connection once they have taken a thousand times as many steps as reading the whole
     /// file takes.
     pub fn limit(connection: &mut Connection, path: &Path) -> rusqlite::Result<Self> {
-        let size = |suffix| std::fs::metadata(crate::beside(path, suffix)).map_or(0, |it| it.len());
-        let most = (size("") + size("-wal"))
+        let most = (length(path, "") + length(path, "-wal"))
             .saturating_mul(PER_BYTE)
             .saturating_add(BASE);
         let steps = Arc::new(AtomicU64::new(0));
