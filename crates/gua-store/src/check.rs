@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row};
 use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::first_sight::{FirstSights, LateSight};
-use crate::fold::{each_span, tick_from};
+use crate::fold::{each_span, each_tick, tick_from};
 use crate::history::{self, History};
 use crate::imported::{self, LegacyError};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
@@ -21,7 +21,7 @@ use crate::schema;
 use crate::sessions;
 use crate::sql::{self, undamaged};
 use crate::store::{meta, quarter};
-use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
+use crate::ticks::{self, MICROS_PER_QUARTER, quarter_start};
 use crate::totals;
 use crate::{names, refusal, watched};
 
@@ -131,9 +131,7 @@ fn read_ticks(
     progress: &mut impl FnMut(f64),
 ) -> Result<(), ReadError> {
     let all: i64 = sql::value(connection, "SELECT count(*) FROM tick", [])?;
-    let mut statement = ticks::statement(connection)?;
-    let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
-    while let Some((at, tick)) = stored.step()? {
+    each_tick(connection, (i64::MIN, i64::MAX), |at, tick| {
         report.ticks_read += 1;
         match tick {
             Ok(stored) => {
@@ -150,7 +148,7 @@ fn read_ticks(
             #[expect(clippy::cast_precision_loss, reason = "a share to look at")]
             progress(report.ticks_read as f64 / all.max(1) as f64);
         }
-    }
+    })?;
     for at in ticks::absurd(connection, MAX_FINDINGS)? {
         report.ticks_read += 1;
         let damage = (sane::nearest(at), Damage::Value("time"));

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::{ReadError, WriteError};
+use crate::fold::each_tick;
 use crate::imported;
 use crate::maintain::into_write;
 use crate::names;
 use crate::sql;
 use crate::store::Store;
-use crate::ticks::{self, Ticks};
 use crate::totals;
 
 /// A GPU whose stored first sight is later than its earliest tick, or cannot be true.
@@ -77,12 +77,10 @@ impl Store {
 fn late_sights(connection: &Connection) -> Result<Vec<LateSight>, ReadError> {
     let mut sights = FirstSights::default();
     totals::survey(connection, &mut sights, 0)?;
-    let mut statement = ticks::statement(connection)?;
-    let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
-    while let Some((at, tick)) = stored.step()? {
+    each_tick(connection, (i64::MIN, i64::MAX), |at, tick| {
         for gpu in tick.iter().flat_map(|stored| &stored.tick.sample.gpus) {
             sights.add(&gpu.uuid, at);
         }
-    }
+    })?;
     sights.late(connection)
 }

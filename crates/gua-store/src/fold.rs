@@ -5,10 +5,11 @@ use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay, sane};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::floors;
 use crate::sql;
-use crate::ticks::{self, Ticks};
+use crate::ticks::{self, StoredTick, Ticks};
 
 /// One step of a walk.
 pub(crate) enum Step<'a> {
@@ -98,6 +99,20 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     let closed = spans.finish(Timestamp::MAX);
     each(last.as_ref(), Step::End { closed: &closed })?;
     Ok(damaged)
+}
+
+/// Calls `each` with the time of every tick of `[from, to)` and the tick, or the reason it cannot be read.
+pub(crate) fn each_tick(
+    connection: &Connection,
+    (from, to): (i64, i64),
+    mut each: impl FnMut(i64, Result<StoredTick, Damage>),
+) -> rusqlite::Result<()> {
+    let mut statement = ticks::statement(connection)?;
+    let mut stored = Ticks::new(connection, &mut statement, from, to)?;
+    while let Some((at, tick)) = stored.step()? {
+        each(at, tick);
+    }
+    Ok(())
 }
 
 /// Key of the last tick before a time, of those with a sane time.

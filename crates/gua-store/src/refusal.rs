@@ -12,10 +12,11 @@ use rusqlite::{Connection, Row, params};
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
 use crate::intake::{self, Budget};
+use crate::maintain::into_write;
 use crate::names;
 use crate::sql::{self, undamaged_rows};
 use crate::store::{Store, meta, set_meta};
-use crate::ticks::{self, Ticks};
+use crate::ticks;
 
 /// Number of refusals that are stored per user and day, so that a retry loop cannot fill the disk.
 const BUDGET: Budget = Budget {
@@ -75,7 +76,8 @@ impl Store {
             params![asked, person, new.event, wanted, had, outcome.as_str(), waited],
         )?;
         let refusal = transaction.last_insert_rowid();
-        for (gpu, holder, is_idle) in seen(&transaction, asked, &new.gpus, &thresholds)? {
+        let seen = seen(&transaction, asked, &new.gpus, &thresholds).map_err(into_write)?;
+        for (gpu, holder, is_idle) in seen {
             let Some(person) = names::owner(&transaction, &holder, asked)? else {
                 continue;
             };
@@ -111,23 +113,12 @@ fn seen(
     asked: i64,
     gpus: &[GpuUuid],
     thresholds: &Thresholds,
-) -> rusqlite::Result<Vec<(GpuUuid, OwnerKey, bool)>> {
-    let mut statement = ticks::statement(connection)?;
-    let from = asked.saturating_sub(OLDEST_TICK);
-    let mut stored = Ticks::new(connection, &mut statement, from, asked.saturating_add(1))?;
-    let mut last = None;
-    while let Some((_, tick)) = stored.step()? {
-        // Skip a damaged tick and use the one before it.
-        last = tick.ok().or(last);
-    }
-    let Some(last) = last else {
-        return Ok(Vec::new());
-    };
+) -> Result<Vec<(GpuUuid, OwnerKey, bool)>, ReadError> {
+    let last = ticks::last_readable(connection, asked.saturating_add(1))?;
+    let recent = last.filter(|(at, _)| *at >= asked.saturating_sub(OLDEST_TICK));
+    let all = recent.iter().flat_map(|(_, last)| &last.tick.sample.gpus);
     let mut found = Vec::new();
-    for gpu in &last.tick.sample.gpus {
-        if !gpus.contains(&gpu.uuid) {
-            continue;
-        }
+    for gpu in all.filter(|gpu| gpus.contains(&gpu.uuid)) {
         let is_idle = classify(gpu, thresholds, None).state.roll_up() == Some(RollUp::IdleHeld);
         let mut known = BTreeSet::new();
         for process in holders(gpu, thresholds) {

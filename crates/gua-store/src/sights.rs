@@ -5,14 +5,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use gua_model::{Gpu, GpuTotal, GpuUuid, Tick};
 use gua_query::records::Origin;
-use rusqlite::Connection;
 
 use crate::error::ReadError;
-use crate::fold::tick_from;
+use crate::fold::{each_tick, tick_from};
 use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
 use crate::store::{meta, quarter};
-use crate::ticks::{self, MICROS_PER_QUARTER, Ticks};
+use crate::ticks::MICROS_PER_QUARTER;
 use crate::totals;
 
 impl History {
@@ -49,8 +48,9 @@ impl History {
                         return Ok(gpus.contains(&gpu));
                     }
                     let mut gpus = HashSet::new();
-                    each_tick(connection, span_of(quarter), |tick| {
-                        let wanted = tick.sample.gpus.iter().filter(|gpu| is_wanted(gpu));
+                    each_tick(connection, span_of(quarter), |_, tick| {
+                        let all = tick.iter().flat_map(|stored| &stored.tick.sample.gpus);
+                        let wanted = all.filter(|gpu| is_wanted(gpu));
                         gpus.extend(wanted.map(|gpu| gpu.uuid.clone()));
                     })?;
                     let has = gpus.contains(&gpu);
@@ -63,9 +63,11 @@ impl History {
             let mut read = 0;
             let closed = chosen.into_iter().map(span_of);
             for bounds in closed.chain([(until, i64::MAX)]) {
-                each_tick(connection, bounds, |tick| {
-                    read += 1;
-                    each(tick);
+                each_tick(connection, bounds, |_, tick| {
+                    if let Ok(stored) = tick {
+                        read += 1;
+                        each(&stored.tick);
+                    }
                 })?;
             }
             Ok(read)
@@ -89,22 +91,6 @@ fn first_with<'a>(
 fn span_of(quarter: i64) -> (i64, i64) {
     let start = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);
     (start(quarter), start(quarter + 1))
-}
-
-/// Calls `each` with the readable ticks of a time.
-fn each_tick(
-    connection: &Connection,
-    (from, to): (i64, i64),
-    mut each: impl FnMut(&Tick),
-) -> Result<(), ReadError> {
-    let mut statement = ticks::statement(connection)?;
-    let mut stored = Ticks::new(connection, &mut statement, from, to)?;
-    while let Some((_, tick)) = stored.step()? {
-        if let Ok(stored) = tick {
-            each(&stored.tick);
-        }
-    }
-    Ok(())
 }
 
 /// Returns whether some of a GPU's ticks may have a utilisation. No utilisation is summed for excluded time (`set_aside`), so it

@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
 use crate::files::length;
-use crate::fold::{tick_before, tick_from};
+use crate::fold::{each_tick, tick_before, tick_from};
 use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
 use crate::sql;
 use crate::store::{meta, quarter};
-use crate::ticks::{self, Ticks};
 use crate::totals;
 
 /// The size of a history.
@@ -122,11 +121,9 @@ impl History {
                 let ticks = gpus.iter().map(|gpu| gpu.total.counted_ticks());
                 found += ticks.sum::<u64>();
             })?;
-            let mut statement = ticks::statement(connection)?;
-            let mut stored = Ticks::new(connection, &mut statement, until, i64::MAX)?;
-            while let Some((_, tick)) = stored.step()? {
+            each_tick(connection, (until, i64::MAX), |_, tick| {
                 found += tick.map_or(0, |stored| accounted(&stored.tick.sample.gpus) as u64);
-            }
+            })?;
             Ok(found)
         })
     }
