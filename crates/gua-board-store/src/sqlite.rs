@@ -11,11 +11,11 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gua_store::BackupError;
-use gua_store::guard::{self, Objects};
+use gua_store::guard;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, Params, Row, Transaction, TransactionBehavior};
 
@@ -291,19 +291,11 @@ fn refuse(path: &Path, connection: &Connection) -> Result<(), OpenError> {
             detail,
         });
     }
-    match foreign_object(connection, found).map_err(as_open_error)? {
+    let steps = &MIGRATIONS[..found as usize];
+    match guard::foreign_object(connection, steps).map_err(as_open_error)? {
         Some(name) => Err(OpenError::Foreign { path: path(), name }),
         None => Ok(()),
     }
-}
-
-/// Returns the name of a table, index, view or trigger that differs from what the migrations up to a version create.
-fn foreign_object(connection: &Connection, found: u32) -> rusqlite::Result<Option<String>> {
-    static KNOWN: [OnceLock<Objects>; VERSION as usize] =
-        [const { OnceLock::new() }; VERSION as usize];
-    let steps = found as usize;
-    let made = || MIGRATIONS[..steps].concat();
-    guard::foreign_object(connection, &KNOWN[steps - 1], made)
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u32> {

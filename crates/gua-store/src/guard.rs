@@ -1,7 +1,6 @@
 //! Protection against SQLite files that another user created or changed. Every store of gua opens its file in this way.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -72,22 +71,18 @@ pub(crate) fn read_rows(connection: &Connection, query: &str) -> rusqlite::Resul
 }
 
 /// Table and SQL of each object of a schema, by name.
-pub type Objects = BTreeMap<String, (String, String)>;
+type Objects = BTreeMap<String, (String, String)>;
 
-/// Returns the name of a table, index, view or trigger that differs from the SQL of `schema`; `known` caches the objects of that
-/// SQL. Without its key or an index, a table would give correct results, but each of thousands of queries would read all of it.
-/// Additional tables with their indexes are accepted, because gpu-usage-audit creates its own in any file that it is given.
+/// Returns the name of a table, index, view or trigger that differs from what the SQL of `schema` creates. Without its key or
+/// an index, a table would give correct results, but each of thousands of queries would read all of it. Additional tables with
+/// their indexes are accepted, because gpu-usage-audit creates its own in any file that it is given.
 pub fn foreign_object(
     connection: &Connection,
-    known: &OnceLock<Objects>,
-    schema: impl FnOnce() -> String,
+    schema: &[&str],
 ) -> rusqlite::Result<Option<String>> {
-    if known.get().is_none() {
-        let made = Connection::open_in_memory()?;
-        made.execute_batch(&schema())?;
-        let _ = known.set(objects(&made)?);
-    }
-    let (found, expected) = (objects(connection)?, known.get_or_init(Objects::new));
+    let made = Connection::open_in_memory()?;
+    made.execute_batch(&schema.concat())?;
+    let (found, expected) = (objects(connection)?, objects(&made)?);
     let is_ours = |table: &str| expected.values().any(|(its_table, _)| its_table == table);
     let wrong = found.iter().find(|(name, (table, sql))| {
         let is_plain = ["CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX"]

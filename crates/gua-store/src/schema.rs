@@ -7,12 +7,9 @@
 //! The first writer that opens a file with an earlier schema migrates it in one transaction. A reader never writes: it
 //! creates temporary views over such a file (`adapt`), so that every query can use the tables of the newest schema.
 
-use std::sync::OnceLock;
-
 use rusqlite::Connection;
 
-use crate::guard::{self, Objects};
-use crate::{imported, maintain, sql, totals};
+use crate::{guard, imported, maintain, sql, totals};
 
 /// SQLite application id in the file header that identifies a history of gua: `gua1` in ASCII.
 pub const APPLICATION_ID: i32 = 0x6775_6131;
@@ -75,14 +72,10 @@ pub(crate) fn foreign_object(
     connection: &Connection,
     found: u32,
 ) -> rusqlite::Result<Option<String>> {
-    static KNOWN: [OnceLock<Objects>; VERSION as usize] =
-        [const { OnceLock::new() }; VERSION as usize];
     if found == VERSION && guard::fingerprint(connection)? == NEWEST {
         return Ok(None);
     }
-    let steps = found as usize;
-    let made = || MIGRATIONS[..steps].concat();
-    guard::foreign_object(connection, &KNOWN[steps - 1], made)
+    guard::foreign_object(connection, &MIGRATIONS[..found as usize])
 }
 
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
