@@ -131,7 +131,7 @@ impl Head {
         wire.byte(&mut self.flags)?;
         match self.flags & CHAIN {
             0 => Ok(()),
-            _ => wire.small(&mut self.chain),
+            _ => wire.number(&mut self.chain),
         }
     }
 }
@@ -259,7 +259,7 @@ fn pass_gpu<W: Wire>(wire: &mut W, gpu: &mut GpuFrame, before: &GpuFrame, elapse
 
 fn pass_process<W: Wire>(wire: &mut W, process: &mut ProcessFrame) -> Done {
     wire.one_of(&KINDS, &mut process.kind, "kind of process")?;
-    wire.small(&mut process.pid)?;
+    wire.number(&mut process.pid)?;
     for slot in [&mut process.who, &mut process.memory, &mut process.sm_util] {
         pass_slot(wire, slot, Ok(0))?;
     }
@@ -293,9 +293,9 @@ fn pass_values<W: Wire>(
 
 fn pass_problem<W: Wire>(wire: &mut W, problem: &mut ProblemFrame) -> Done {
     wire.one_of(&REASONS, &mut problem.why, "reason")?;
-    for number in [&mut problem.gpu, &mut problem.index, &mut problem.code] {
-        wire.option(number)?;
-    }
+    wire.option(&mut problem.gpu)?;
+    wire.option(&mut problem.index)?;
+    wire.option(&mut problem.code)?;
     wire.number(&mut problem.call)?;
     wire.number(&mut problem.text)
 }

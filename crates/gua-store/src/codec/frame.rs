@@ -44,9 +44,9 @@ pub(crate) struct ProcessFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProblemFrame {
     pub(crate) gpu: Option<u64>,
-    pub(crate) index: Option<u64>,
+    pub(crate) index: Option<u32>,
     pub(crate) call: u64,
-    pub(crate) code: Option<u64>,
+    pub(crate) code: Option<u32>,
     pub(crate) why: Missing,
     pub(crate) text: u64,
 }
@@ -197,9 +197,9 @@ fn problem_frame<N: Names>(problem: &Problem, names: &mut N) -> Result<ProblemFr
     let gpu = problem.gpu.as_ref().map(|uuid| names.gpu(uuid));
     Ok(ProblemFrame {
         gpu: gpu.transpose()?,
-        index: problem.index.map(Into::into),
+        index: problem.index,
         call: names.text(&problem.call)?,
-        code: problem.code.map(Into::into),
+        code: problem.code,
         why: problem.why,
         text: names.text(&problem.text)?,
     })
@@ -241,15 +241,11 @@ fn to_process<L: Lookup>(frame: &ProcessFrame, lookup: &mut L) -> Result<Process
 }
 
 fn to_problem<L: Lookup>(frame: &ProblemFrame, lookup: &mut L) -> Result<Problem, Damage> {
-    let number = |value: Option<u64>| {
-        let small = value.map(u32::try_from).transpose();
-        small.map_err(|_| Damage::Value("number"))
-    };
     Ok(Problem {
         gpu: frame.gpu.map(|id| gpu_uuid(lookup, id)).transpose()?,
-        index: number(frame.index)?,
+        index: frame.index,
         call: text(lookup, frame.call)?,
-        code: number(frame.code)?,
+        code: frame.code,
         why: frame.why,
         text: text(lookup, frame.text)?,
     })

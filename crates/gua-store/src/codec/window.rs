@@ -51,7 +51,7 @@ pub(crate) fn pass<W: Wire>(
         Err(why) => code_of(&REASONS, why).into(),
         Ok(now) => changes(now, &before) + FIRST_MASK,
     };
-    wire.small(&mut code)?;
+    wire.number(&mut code)?;
     let Some(mask) = code.checked_sub(FIRST_MASK) else {
         let code = u8::try_from(code).unwrap_or(u8::MAX);
         *window = Err(coded(&REASONS, code, "reason")?);
@@ -78,7 +78,7 @@ pub(crate) fn pass<W: Wire>(
         }
     }
     if mask & JUNK != 0 {
-        wire.small(&mut now.junk)?;
+        wire.number(&mut now.junk)?;
     }
     if mask & MAX != 0 {
         let mut code = now.max.map_or(0, |max| max.get() + 1);
@@ -144,8 +144,8 @@ fn guess(histogram: &Histogram) -> i128 {
 }
 
 pub(crate) fn duration(nanos: u128) -> Result<Duration, Damage> {
-    const SECOND: u128 = 1_000_000_000;
-    let seconds = u64::try_from(nanos / SECOND).map_err(|_| Damage::Value("duration"))?;
-    let rest = u32::try_from(nanos % SECOND).map_err(|_| Damage::Value("duration"))?;
-    Ok(Duration::new(seconds, rest))
+    match nanos <= Duration::MAX.as_nanos() {
+        true => Ok(Duration::from_nanos_u128(nanos)),
+        false => Err(Damage::Value("duration")),
+    }
 }

@@ -5,6 +5,12 @@
 
 use super::Damage;
 
+/// `u32` or `u64`.
+pub(crate) trait Number: Copy + Into<u128> + TryFrom<u128> {}
+
+impl Number for u32 {}
+impl Number for u64 {}
+
 /// One end of an encoding. Only a reader fails.
 pub(crate) trait Wire: Sized {
     const READS: bool;
@@ -21,17 +27,10 @@ pub(crate) trait Wire: Sized {
         Ok(())
     }
 
-    fn number(&mut self, value: &mut u64) -> Result<(), Damage> {
-        let mut wide = u128::from(*value);
+    fn number<T: Number>(&mut self, value: &mut T) -> Result<(), Damage> {
+        let mut wide = (*value).into();
         self.wide(&mut wide)?;
-        *value = u64::try_from(wide).map_err(|_| Damage::Value("number"))?;
-        Ok(())
-    }
-
-    fn small(&mut self, value: &mut u32) -> Result<(), Damage> {
-        let mut wide = u128::from(*value);
-        self.wide(&mut wide)?;
-        *value = u32::try_from(wide).map_err(|_| Damage::Value("number"))?;
+        *value = T::try_from(wide).map_err(|_| Damage::Value("number"))?;
         Ok(())
     }
 
@@ -43,10 +42,10 @@ pub(crate) trait Wire: Sized {
     }
 
     /// Passes a number plus one, and zero for `None`.
-    fn option(&mut self, value: &mut Option<u64>) -> Result<(), Damage> {
-        let mut code = value.map_or(0, |value| u128::from(value) + 1);
+    fn option<T: Number>(&mut self, value: &mut Option<T>) -> Result<(), Damage> {
+        let mut code = value.map_or(0, |value| value.into() + 1);
         self.wide(&mut code)?;
-        *value = match code.checked_sub(1).map(u64::try_from) {
+        *value = match code.checked_sub(1).map(T::try_from) {
             None => None,
             Some(value) => Some(value.map_err(|_| Damage::Value("number"))?),
         };
@@ -201,7 +200,7 @@ impl Wire for Input<'_> {
     }
 
     fn count(&mut self, value: &mut usize) -> Result<(), Damage> {
-        let mut count = 0;
+        let mut count = 0_u64;
         self.number(&mut count)?;
         *value = usize::try_from(count).map_err(|_| Damage::Value("count"))?;
         match *value > self.0.len() {
@@ -243,7 +242,7 @@ mod tests {
             assert_eq!(input.wide(&mut 0), Err(Damage::Value("number")));
         }
         let mut input = Input(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]);
-        assert_eq!(input.number(&mut 0), Err(Damage::Value("number")));
+        assert_eq!(input.number(&mut 0_u64), Err(Damage::Value("number")));
     }
 
     proptest! {

@@ -38,7 +38,7 @@ pub(super) fn encode<R: ImportedRow>(row: &R, out: &mut Vec<u8>) {
     for (_, cell) in cells() {
         let written = match cell {
             Cell::Number(number) => out.signed(&mut number.into()),
-            Cell::Text(mut id) => out.small(&mut id.0),
+            Cell::Text(mut id) => out.number(&mut id.0),
             Cell::Missing => Ok(()),
         };
         written.expect("a writer accepts every cell");
@@ -64,7 +64,7 @@ fn decode<R: ImportedRow>(input: &mut Input<'_>) -> Option<R> {
             }
             CellKind::Text => {
                 let mut id = 0;
-                input.small(&mut id).ok()?;
+                input.number(&mut id).ok()?;
                 Some(Cell::Text(TextId(id)))
             }
         }
