@@ -2,7 +2,6 @@
 
 use gua_model::sane;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 /// Time of an old row, in microseconds since 1970. The text is kept if it differs from the one that gpu-usage-audit
 /// would write.
@@ -45,21 +44,11 @@ impl Stamp {
 /// Formats a time as gpu-usage-audit writes and compares it. Text in this form sorts by time.
 #[must_use]
 pub fn old_text(time: Timestamp) -> String {
-    let time = TimeZone::UTC.to_datetime(time);
-    let micros = time.subsec_nanosecond() / 1_000;
-    let date = format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-        time.year(),
-        time.month(),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second()
-    );
-    match micros {
-        0 => format!("{date}+00:00"),
-        _ => format!("{date}.{micros:06}+00:00"),
-    }
+    let form = match time.as_microsecond() % 1_000_000 {
+        0 => "%Y-%m-%dT%H:%M:%S+00:00",
+        _ => "%Y-%m-%dT%H:%M:%S%.6f+00:00",
+    };
+    time.strftime(form).to_string()
 }
 
 #[cfg(test)]
