@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
 use rusqlite::ErrorCode;
 
 use crate::registry::Refusal;
@@ -37,11 +38,8 @@ impl From<rusqlite::Error> for StoreError {
 /// Reason the data of a board cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot use the data directory `{}`", path.display())]
-    Directory {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Directory(#[from] FileError),
     #[error("cannot open the board's data `{}`", path.display())]
     Open {
         path: PathBuf,

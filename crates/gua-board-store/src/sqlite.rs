@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gua_files::FileError;
 use gua_store::BackupError;
 use gua_store::guard;
 use jiff::Timestamp;
@@ -53,13 +54,10 @@ pub struct ServerLock(#[expect(dead_code, reason = "closing the file releases th
 impl SqliteStore {
     /// Opens the data in a directory and creates both if they do not exist. The directory is private to its owner.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let as_directory_error = |source| OpenError::Directory {
-            path: directory.to_owned(),
-            source,
-        };
+        let as_directory_error = in_directory(directory);
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        builder.create(directory).map_err(as_directory_error)?;
+        builder.create(directory).map_err(&as_directory_error)?;
         let path = directory.join(FILE);
         let mut options = File::options();
         // SQLite gives its companion files the mode of the file.
@@ -97,10 +95,7 @@ impl SqliteStore {
         let mut options = File::options();
         options.append(true).create(true).mode(0o600);
         let file = gua_files::open_own(&path, &options);
-        let file = file.map_err(|source| OpenError::Directory {
-            path: directory.to_owned(),
-            source,
-        })?;
+        let file = file.map_err(in_directory(directory))?;
         match file.try_lock() {
             Ok(()) => Ok(ServerLock(file)),
             Err(_) => Err(OpenError::InUse {
@@ -184,6 +179,10 @@ impl SqliteStore {
             statement.query_and_then(values, convert)?.collect()
         })
     }
+}
+
+fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> FileError {
+    FileError::cannot("use the data directory", path)
 }
 
 /// Returns the first row of a query.

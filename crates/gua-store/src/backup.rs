@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_files::{NewFile, Over};
+use gua_files::{FileError, NewFile, Over};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
@@ -18,11 +18,8 @@ use crate::store::Store;
 pub enum BackupError {
     #[error("`{}` already exists", path.display())]
     Exists { path: PathBuf },
-    #[error("cannot write the backup `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] FileError),
     #[error("cannot copy the database")]
     Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
@@ -43,10 +40,7 @@ impl History {
         mut progress: impl FnMut(u32, u32),
     ) -> Result<(), BackupError> {
         let mode = std::fs::metadata(self.path()).map(|facts| facts.permissions());
-        let mode = mode.map_err(|source| BackupError::Write {
-            path: target.to_owned(),
-            source,
-        })?;
+        let mode = mode.map_err(FileError::cannot("write the backup", target))?;
         // A single read transaction, so that ticks written meanwhile do not restart the copy.
         self.read(|connection| write_backup(connection, target, mode, &mut progress))
     }
@@ -67,10 +61,7 @@ pub fn write_backup(
     }
     let failed = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::AlreadyExists => exists(),
-        _ => BackupError::Write {
-            path: target.to_owned(),
-            source,
-        },
+        _ => FileError::cannot("write the backup", target)(source).into(),
     };
     let new = NewFile::begin(target, Over::Refuse).map_err(failed)?;
     new.file.set_permissions(mode).map_err(failed)?;

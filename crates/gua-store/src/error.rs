@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
+
 use crate::codec::Damage;
 use crate::kind::FileKind;
 use crate::schema;
@@ -19,11 +21,8 @@ pub enum OpenError {
     TooNew { path: PathBuf, found: u32 },
     #[error("another collector writes to `{}`{}", path.display(), by(*pid))]
     Busy { path: PathBuf, pid: Option<u32> },
-    #[error("cannot write to the directory `{}`", path.display())]
-    Directory {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Directory(#[from] FileError),
     #[error("`{}` is on {filesystem}, where SQLite's shared memory cannot be trusted", path.display())]
     NetworkFilesystem {
         path: PathBuf,
@@ -33,11 +32,8 @@ pub enum OpenError {
     Damaged { path: PathBuf, detail: String },
     #[error("`{}` has uncommitted changes in its write-ahead log, and its directory is read-only; copy both files to a writable directory", path.display())]
     Unmerged { path: PathBuf },
-    #[error("cannot read `{}`", path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(FileError),
     #[error("cannot open the history at `{}`: the disk is full", path.display())]
     DiskFull { path: PathBuf },
     #[error("cannot open the history at `{}`", path.display())]
@@ -71,12 +67,8 @@ impl OpenError {
     }
 
     /// Converts a failure to write in the directory of a history.
-    pub(crate) fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> Self {
-        let path = crate::directory(path).to_owned();
-        move |source| OpenError::Directory {
-            path: path.clone(),
-            source,
-        }
+    pub(crate) fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> FileError {
+        FileError::cannot("write to the directory", crate::directory(path))
     }
 }
 

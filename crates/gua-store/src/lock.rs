@@ -7,6 +7,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::Path;
 
+use gua_files::FileError;
 use rustix::process::geteuid;
 
 use crate::error::OpenError;
@@ -33,7 +34,7 @@ impl WriterLock {
                 let file = gua_files::open_of(&name, &options, owner(path));
                 (file.map_err(&as_open_error)?, false)
             }
-            Err(error) => return Err(as_open_error(error)),
+            Err(error) => return Err(as_open_error(error).into()),
         };
         if is_new && owner(path) != geteuid().as_raw() {
             // Root may work on the history of a service. The lock file must then belong to the service, or it could not write.
@@ -67,7 +68,9 @@ impl WriterLock {
         }
         let mut file = match gua_files::open_of(&name, &options, owner(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(OpenError::Directory { path: name, source }),
+            Err(error) => {
+                return Err(FileError::cannot("write to the directory", &name)(error).into());
+            }
             Ok(file) => file,
         };
         lock(&mut file, path, &name)?;
@@ -101,10 +104,9 @@ fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
                 pid: text.trim().parse().ok(),
             })
         }
-        Err(TryLockError::Error(source)) => Err(OpenError::Directory {
-            path: name.to_owned(),
-            source,
-        }),
+        Err(TryLockError::Error(error)) => {
+            Err(FileError::cannot("write to the directory", name)(error).into())
+        }
     }
 }
 

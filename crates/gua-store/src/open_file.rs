@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
 use jiff::Timestamp;
 use rusqlite::config::DbConfig;
 
@@ -42,10 +43,7 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn lock(path: &Path) -> Result<Self, OpenError> {
-        let unreadable = |source| OpenError::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
+        let unreadable = |error| OpenError::Unreadable(FileError::cannot("read", path)(error));
         let file = File::open(path).map_err(unreadable)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { file, length: 0 }),

@@ -386,7 +386,8 @@ fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
     };
     // Apply the requested mode regardless of the umask.
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
-        .map_err(as_open_error)
+        .map_err(as_open_error)?;
+    Ok(())
 }
 
 fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError> {

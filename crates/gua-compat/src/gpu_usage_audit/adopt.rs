@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gua_files::Over;
+use gua_files::{FileError, Over};
 use gua_store::imported::{Imported, LegacyError, OnProgress};
 use gua_store::{
     FileKind, FilePrint, OpenError, OpenMode, Store, WriterLock, WriterOptions, beside, directory,
@@ -193,7 +193,7 @@ fn finish(
     rename(staged, path)?;
     sync(directory(path))?;
     reached(Point::InPlace)?;
-    remove(&beside(staged, NOTE))
+    Ok(remove(&beside(staged, NOTE))?)
 }
 
 /// Removes the files of an adoption whose import did not complete.
@@ -214,16 +214,16 @@ fn free_name(path: &Path) -> PathBuf {
 /// Maximum length of a file name (limits.h).
 const MAX_NAME_LENGTH: u64 = 255;
 
-fn write_note(staged: &Path, aside: &Path) -> Result<(), LegacyError> {
+fn write_note(staged: &Path, aside: &Path) -> Result<(), FileError> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let note = beside(staged, NOTE);
     let name = aside.file_name().unwrap_or_default().as_bytes();
-    gua_files::write(&note, name, Over::Write).map_err(file("write", &note))
+    gua_files::write(&note, name, Over::Write).map_err(FileError::cannot("write", &note))
 }
 
 /// New name of the old file, if an import was completed.
-fn read_note(staged: &Path) -> Result<Option<PathBuf>, LegacyError> {
+fn read_note(staged: &Path) -> Result<Option<PathBuf>, FileError> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let note = beside(staged, NOTE);
@@ -231,26 +231,21 @@ fn read_note(staged: &Path) -> Result<Option<PathBuf>, LegacyError> {
         Ok(name) if staged.exists() => Ok(Some(staged.with_file_name(OsStr::from_bytes(&name)))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(file("read", &note)(error)),
+        Err(error) => Err(FileError::cannot("read", &note)(error)),
     }
 }
 
-fn rename(from: &Path, to: &Path) -> Result<(), LegacyError> {
-    fs::rename(from, to).map_err(file("rename", from))
+fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(FileError::cannot("rename", from))
 }
 
-fn remove(path: &Path) -> Result<(), LegacyError> {
-    gua_store::remove(path).map_err(file("remove", path))
+fn remove(path: &Path) -> Result<(), FileError> {
+    gua_store::remove(path).map_err(FileError::cannot("remove", path))
 }
 
-fn sync(path: &Path) -> Result<(), LegacyError> {
+fn sync(path: &Path) -> Result<(), FileError> {
     let synced = File::open(path).and_then(|file| file.sync_all());
-    synced.map_err(file("write", path))
-}
-
-fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LegacyError {
-    let path = path.to_owned();
-    move |source| LegacyError::File { what, path, source }
+    synced.map_err(FileError::cannot("write", path))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use gua_files::{NewFile, Over, beside};
+use gua_files::{FileError, NewFile, Over, beside};
 use gua_store::History;
 use gua_store::imported::{
     COMPUTE, Cell, GpuRow, ImportedRow, LegacyError, OnProgress, Order, ProcessRow, Progress,
@@ -115,11 +115,7 @@ fn to_new_file(
         io::ErrorKind::AlreadyExists => LegacyError::Exists {
             path: output.into(),
         },
-        _ => LegacyError::File {
-            what: "write",
-            path: output.into(),
-            source,
-        },
+        _ => FileError::cannot("write", output)(source).into(),
     };
     let new = NewFile::begin(output, over).map_err(write_error)?;
     let mut file = Connection::open(new.part())?;

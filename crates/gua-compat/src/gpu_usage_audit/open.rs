@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_files::FileError;
 use gua_store::imported::{LegacyError, OLD_TABLES};
 use gua_store::{FileKind, FilePrint, beside, what_is_this};
 use rusqlite::config::DbConfig;
@@ -61,11 +62,7 @@ impl OldFile {
                 return Err(not_a_history(path, &format!("it is {kind}")));
             }
             FileKind::Unreadable { .. } => {
-                File::open(path).map_err(|source| LegacyError::File {
-                    what: "open",
-                    path: path.into(),
-                    source,
-                })?;
+                File::open(path).map_err(FileError::cannot("open", path))?;
             }
             FileKind::Empty if is_empty(path) => return Err(not_a_history(path, "it is empty")),
             // The tables of a history whose writer was killed may be in its log only, so these are opened too.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_files::FileError;
 use thiserror::Error;
 
 /// Reason an old history could not be read, imported, exported or adopted.
@@ -59,12 +60,8 @@ pub enum LegacyError {
     Exists { path: PathBuf },
     #[error("cannot write `{}`: `{}` belongs to another database", path.display(), log.display())]
     LogBeside { path: PathBuf, log: PathBuf },
-    #[error("cannot {what} `{}`", path.display())]
-    File {
-        what: &'static str,
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Ticks(#[from] crate::ReadError),
     #[error(transparent)]
