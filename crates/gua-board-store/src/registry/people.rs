@@ -28,14 +28,10 @@ pub trait People {
         expires: Timestamp,
     ) -> Result<()>;
 
-    /// Redeems such a code: a host confirms that the holder of the code has this user name there.
-    fn prove_name(
-        &self,
-        by: &Change,
-        code: &SecretHash,
-        host: &Host,
-        name: &str,
-    ) -> Result<Account>;
+    /// Redeems such a code: a host confirms that the holder of the code has this user name there. Returns the name of the
+    /// holder's account.
+    fn prove_name(&self, by: &Change, code: &SecretHash, host: &Host, name: &str)
+    -> Result<String>;
 
     /// Links a user name on one host or all hosts to a member, or removes the link (`None`).
     fn set_user_name(

@@ -43,7 +43,5 @@ pub(crate) async fn prove_name(call: Call, body: Body) -> Result<Json<Linked>, P
     let code = SecretHash::of(proof.code.trim());
     let prove = move |app: &Arc<App>| app.registry.prove_name(&change, &code, &host, &proof.user);
     let account = call.app.blocking(prove).await?;
-    Ok(Json(Linked {
-        account: account.name,
-    }))
+    Ok(Json(Linked { account }))
 }

@@ -90,7 +90,7 @@ impl People for SqliteStore {
         code: &SecretHash,
         host: &Host,
         name: &str,
-    ) -> Result<Account> {
+    ) -> Result<String> {
         self.change(by, |work| {
             let sql = "DELETE FROM name_code WHERE hash = ?1 AND workspace = ?2 AND expires > ?3 RETURNING account";
             let key = params![code, host.workspace, by.at.as_microsecond()];
@@ -99,12 +99,7 @@ impl People for SqliteStore {
                 host: Some(host.id.clone()),
                 name: name.to_owned(),
             };
-            link(work, &host.workspace, &user, &id)?;
-            Ok(Account {
-                name: accounts::name_of(work, &id)?,
-                id,
-                password: None,
-            })
+            link(work, &host.workspace, &user, &id)
         })
     }
 
@@ -117,7 +112,7 @@ impl People for SqliteStore {
     ) -> Result<()> {
         self.change(by, |work| {
             if let Some(account) = account {
-                return link(work, workspace, user, account);
+                return link(work, workspace, user, account).map(drop);
             }
             let sql = "DELETE FROM user_name WHERE workspace = ?1 AND host = ?2 AND name = ?3 RETURNING name";
             let key = params![workspace, stored_host(user), user.name];
@@ -158,12 +153,13 @@ fn stored_host(user: &HostUser) -> &str {
     user.host.as_ref().map_or("", HostId::as_str)
 }
 
+/// Links a user name to a member, and returns the name of the member's account.
 fn link(
     work: &Work<'_>,
     workspace: &WorkspaceId,
     user: &HostUser,
     account: &AccountId,
-) -> Result<()> {
+) -> Result<String> {
     let is_member = accounts::is_member(work, workspace, account)?;
     found(is_member, "member")?;
     if let Some(host) = user.host.as_ref().filter(|host| !host.0.is_empty()) {
@@ -180,6 +176,8 @@ fn link(
     let owner = text(work, "user name", sql, params![workspace, host, user.name])?;
     let message = "this user name is linked to another member";
     conflict_unless(owner == account.as_str(), message)?;
-    let object = format!("{}: {}", accounts::name_of(work, account)?, user.name);
-    work.log(Some(workspace), Action::UserNameLinked, &object)
+    let member = accounts::name_of(work, account)?;
+    let object = format!("{member}: {}", user.name);
+    work.log(Some(workspace), Action::UserNameLinked, &object)?;
+    Ok(member)
 }
