@@ -4,12 +4,15 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 
 use super::{Work, bump_revision, conflict_unless, exists, found, text};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::id::{AccountId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{Account, Accounts, Action, Change, Member, NewAccount, NewSession, Role};
 use crate::secret::SecretHash;
-use crate::sqlite::{SqliteStore, lines, word};
+use crate::sqlite::{SqliteStore, first_row, lines, word};
+
+/// Columns that [`account`] reads.
+const ACCOUNT: &str = "id, name, password";
 
 impl Accounts for SqliteStore {
     fn has_accounts(&self) -> Result<bool> {
@@ -22,8 +25,8 @@ impl Accounts for SqliteStore {
     }
 
     fn account(&self, name: &str) -> Result<Option<Account>> {
-        let sql = "SELECT id, name, password FROM account WHERE name = ?1";
-        self.one(sql, [name], account)
+        let sql = format!("SELECT {ACCOUNT} FROM account WHERE name = ?1");
+        self.one(&sql, [name], account)
     }
 
     fn set_password(
@@ -32,7 +35,7 @@ impl Accounts for SqliteStore {
         account: &AccountId,
         password: &PasswordHash,
     ) -> Result<()> {
-        self.change(by, |work| set_password(work, account, password))
+        self.change(by, |work| set_password(work, account, password).map(drop))
     }
 
     fn set_role(
@@ -127,17 +130,13 @@ pub(super) fn account(row: &Row<'_>) -> Result<Account> {
 }
 
 pub(super) fn add(work: &Work<'_>, new: &NewAccount) -> Result<Account> {
-    let account = Account {
-        id: AccountId::random(),
-        name: new.name.clone(),
-        password: new.password.clone(),
-    };
+    let sql = format!(
+        "INSERT INTO account ({ACCOUNT}) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO NOTHING RETURNING {ACCOUNT}"
+    );
     let password = new.password.as_ref().map(PasswordHash::as_str);
-    let added = work.execute(
-        "INSERT INTO account (id, name, password) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO NOTHING",
-        params![account.id, new.name, password],
-    )?;
-    conflict_unless(added == 1, "an account with this name exists")?;
+    let values = params![AccountId::random(), new.name, password];
+    let added = first_row(work, &sql, values, account)?;
+    let account = added.ok_or(StoreError::Conflict("an account with this name exists"))?;
     put_member(work, &new.workspace, &account.id, new.role)?;
     let object = format!("{}: {}", new.name, new.role);
     work.log(Some(&new.workspace), Action::AccountAdded, &object)?;
@@ -172,17 +171,18 @@ fn remove_member(work: &Work<'_>, workspace: &WorkspaceId, account: &AccountId) 
 
 pub(super) fn set_password(
     work: &Work<'_>,
-    account: &AccountId,
+    id: &AccountId,
     password: &PasswordHash,
-) -> Result<()> {
-    let sql = "UPDATE account SET password = ?2 WHERE id = ?1";
-    let changed = work.execute(sql, params![account, password.as_str()])?;
-    found(changed > 0, "account")?;
-    work.execute("DELETE FROM session WHERE account = ?1", [account])?;
+) -> Result<Account> {
+    let sql = format!("UPDATE account SET password = ?2 WHERE id = ?1 RETURNING {ACCOUNT}");
+    let changed = first_row(work, &sql, params![id, password.as_str()], account)?;
+    let account = changed.ok_or(StoreError::NotFound("account"))?;
+    work.execute("DELETE FROM session WHERE account = ?1", [id])?;
     // Another reset link would undo this.
-    delete_links(work, account)?;
+    delete_links(work, id)?;
     bump_revision(work)?;
-    work.log(None, Action::PasswordSet, &name_of(work, account)?)
+    work.log(None, Action::PasswordSet, &account.name)?;
+    Ok(account)
 }
 
 /// Deletes the reset links of an account.

@@ -74,12 +74,7 @@ impl Links for SqliteStore {
             let LinkPurpose::Reset { account } = take(work, hash)? else {
                 return Err(StoreError::NotFound("link"));
             };
-            accounts::set_password(work, &account, password)?;
-            Ok(Account {
-                name: accounts::name_of(work, &account)?,
-                id: account,
-                password: Some(password.clone()),
-            })
+            accounts::set_password(work, &account, password)
         })
     }
 }

@@ -3,52 +3,43 @@
 use jiff::Timestamp;
 use rusqlite::{Row, params};
 
-use super::{accounts, bump_revision, text};
-use crate::error::Result;
+use super::{bump_revision, text};
+use crate::error::{Result, StoreError};
 use crate::id::{ApiTokenId, WorkspaceId};
 use crate::registry::{Action, ApiToken, Change, NewApiToken, Role, Tokens};
 use crate::secret::SecretHash;
-use crate::sqlite::{SqliteStore, optional_time, time, word};
+use crate::sqlite::{SqliteStore, first_row, optional_time, time, word};
 
 /// Columns that [`token`] reads.
-const TOKEN: &str = "api_token.id, api_token.workspace, api_token.account, account.name, api_token.scope, \
-                         api_token.prefix, api_token.created, api_token.expires";
+const TOKEN: &str = "api_token.id, api_token.workspace, api_token.account, \
+                     (SELECT name FROM account WHERE account.id = api_token.account), api_token.scope, \
+                     api_token.prefix, api_token.created, api_token.expires";
 
 impl Tokens for SqliteStore {
     fn add_api_token(&self, by: &Change, new: &NewApiToken) -> Result<ApiToken> {
         self.change(by, |work| {
-            let token = ApiToken {
-                id: ApiTokenId::random(),
-                workspace: new.workspace.clone(),
-                account: new.account.clone(),
-                account_name: accounts::name_of(work, &new.account)?,
-                scope: new.scope,
-                prefix: new.prefix.clone(),
-                created: by.at,
-                expires: new.expires,
-            };
-            work.execute(
+            let sql = format!(
                 "INSERT INTO api_token (id, hash, prefix, workspace, account, scope, created, expires)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    token.id,
-                    new.hash,
-                    token.prefix,
-                    token.workspace,
-                    token.account,
-                    token.scope.as_str(),
-                    token.created.as_microsecond(),
-                    token.expires.map(Timestamp::as_microsecond),
-                ],
-            )?;
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING {TOKEN}"
+            );
+            let values = params![
+                ApiTokenId::random(),
+                new.hash,
+                new.prefix,
+                new.workspace,
+                new.account,
+                new.scope.as_str(),
+                by.at.as_microsecond(),
+                new.expires.map(Timestamp::as_microsecond),
+            ];
             work.log(Some(&new.workspace), Action::ApiTokenAdded, &new.prefix)?;
-            Ok(token)
+            first_row(work, &sql, values, token)?.ok_or(StoreError::NotFound("account"))
         })
     }
 
     fn api_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<(ApiToken, Role)>> {
         let sql = format!(
-            "SELECT {TOKEN}, member.role FROM api_token JOIN account ON account.id = api_token.account
+            "SELECT {TOKEN}, member.role FROM api_token
              JOIN member ON member.account = api_token.account AND member.workspace = api_token.workspace
              WHERE api_token.hash = ?1 AND coalesce(api_token.expires > ?2, TRUE)"
         );
@@ -58,10 +49,8 @@ impl Tokens for SqliteStore {
     }
 
     fn api_tokens(&self, workspace: &WorkspaceId) -> Result<Vec<ApiToken>> {
-        let sql = format!(
-            "SELECT {TOKEN} FROM api_token JOIN account ON account.id = api_token.account
-             WHERE api_token.workspace = ?1 ORDER BY api_token.created, api_token.id"
-        );
+        let sql =
+            format!("SELECT {TOKEN} FROM api_token WHERE workspace = ?1 ORDER BY created, id");
         self.many(&sql, [workspace], token)
     }
 

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use rusqlite::{Connection, Row, params};
 
-use super::{bump_revision, conflict_unless};
+use super::bump_revision;
 use crate::error::{Result, StoreError};
 use crate::id::{AccountId, WorkspaceId};
 use crate::registry::{
@@ -36,19 +36,15 @@ impl Workspaces for SqliteStore {
     }
 
     fn add_workspace(&self, by: &Change, name: &str) -> Result<Workspace> {
-        let id = WorkspaceId::random();
         self.change(by, |work| {
-            let added = work.execute(
-                "INSERT INTO workspace (id, name) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
-                params![id, name],
-            )?;
-            conflict_unless(added == 1, "a workspace with this name exists")?;
-            work.log(Some(&id), Action::WorkspaceAdded, name)
-        })?;
-        Ok(Workspace {
-            id,
-            name: name.to_owned(),
-            settings: Settings::default(),
+            let sql = format!(
+                "INSERT INTO workspace (id, name) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING RETURNING {WORKSPACE}"
+            );
+            let values = params![WorkspaceId::random(), name];
+            let added = first_row(work, &sql, values, |row| workspace(row, 0))?;
+            let added = added.ok_or(StoreError::Conflict("a workspace with this name exists"))?;
+            work.log(Some(&added.id), Action::WorkspaceAdded, name)?;
+            Ok(added)
         })
     }
 
