@@ -67,12 +67,8 @@ const CLASSIC: &str = "_gpu_stats.csv";
 #[must_use]
 pub fn day_of(file_name: &str) -> Option<Date> {
     let day = file_name.strip_suffix(CLASSIC)?;
-    if day.len() != 8 || !day.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let part = |at: std::ops::Range<usize>| day.get(at)?.parse::<i16>().ok();
-    let small = |at| i8::try_from(part(at)?).ok();
-    Date::new(part(0..4)?, small(4..6)?, small(6..8)?).ok()
+    let is_plain = day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| Date::strptime("%Y%m%d", day).ok())?
 }
 
 /// Minute of the rows, and the day whose file they belong to. Both come from the same timestamp, so that they agree at
