@@ -21,6 +21,7 @@ pub enum OpenError {
     TooNew { path: PathBuf, found: u32 },
     #[error("another collector writes to `{}`{}", path.display(), by(*pid))]
     Busy { path: PathBuf, pid: Option<u32> },
+    /// The directory of the history, or the lock file in it, cannot be used.
     #[error(transparent)]
     Directory(#[from] FileError),
     #[error("`{}` is on {filesystem}, where SQLite's shared memory cannot be trusted", path.display())]

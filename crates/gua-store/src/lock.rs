@@ -68,9 +68,7 @@ impl WriterLock {
         }
         let mut file = match gua_files::open_of(&name, &options, owner(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(FileError::cannot("write to the directory", &name)(error).into());
-            }
+            Err(error) => return Err(FileError::cannot("open", &name)(error).into()),
             Ok(file) => file,
         };
         lock(&mut file, path, &name)?;
@@ -104,9 +102,7 @@ fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
                 pid: text.trim().parse().ok(),
             })
         }
-        Err(TryLockError::Error(error)) => {
-            Err(FileError::cannot("write to the directory", name)(error).into())
-        }
+        Err(TryLockError::Error(error)) => Err(FileError::cannot("lock", name)(error).into()),
     }
 }
 
@@ -148,4 +144,19 @@ pub(crate) fn network_filesystem(path: &Path) -> Option<&'static str> {
         .iter()
         .find(|(known, _)| *known == number)
         .map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_about_a_lock_file_that_cannot_be_opened_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("gua.db-lock");
+        std::fs::create_dir(&name).unwrap();
+        let error = WriterLock::take_if_there(&directory.path().join("gua.db")).unwrap_err();
+        let expected = format!("cannot open `{}`", name.display());
+        assert_eq!(error.to_string(), expected);
+    }
 }
