@@ -38,7 +38,6 @@ pub(crate) struct State {
     look_every: f64,
     world: Option<Arc<World>>,
     journal: Option<(PathBuf, File)>,
-    readings: u64,
     /// Number of initialisations without a shutdown.
     pub(crate) users: u32,
     /// The driver's epoch at the first of them.
@@ -52,8 +51,6 @@ pub(crate) struct State {
 struct Handle {
     uuid: String,
     epoch: u64,
-    serial: u64,
-    unit: Option<Unit>,
 }
 
 /// Number of the first handle. Handles are numbers that look like pointers.
@@ -69,7 +66,6 @@ impl State {
             look_every: LOOK_EVERY,
             world: None,
             journal: None,
-            readings: 0,
             users: 0,
             epoch: 0,
             handles: Vec::new(),
@@ -128,9 +124,7 @@ impl State {
                 self.open_journal(journal.as_deref());
                 let look_every = scenario.look_every_ms.map(|ms| f64::from(ms) / 1000.0);
                 self.look_every = look_every.unwrap_or(LOOK_EVERY);
-                self.readings += 1;
-                let world = World::new(scenario, identity.modified(), self.readings);
-                self.world = Some(Arc::new(world));
+                self.world = Some(Arc::new(World::new(scenario, identity.modified())));
             }
             Err(error) => complain(&format!("`{}` is not a scenario: {error}", path.display())),
         }
@@ -213,8 +207,6 @@ impl State {
             self.handles.push(Handle {
                 uuid: uuid.to_owned(),
                 epoch: self.epoch,
-                serial: world.serial,
-                unit: Some(unit),
             });
             self.handles.len() - 1
         });
@@ -222,18 +214,14 @@ impl State {
     }
 
     /// Returns the GPU or instance that a handle refers to now.
-    pub(crate) fn resolve(&mut self, world: &World, device: Device) -> Result<Unit, Code> {
+    pub(crate) fn resolve(&self, world: &World, device: Device) -> Result<Unit, Code> {
         let offset = device.number().wrapping_sub(FIRST_HANDLE);
         let handle = self
             .handles
-            .get_mut(offset / HANDLE_STEP)
+            .get(offset / HANDLE_STEP)
             .filter(|handle| offset.is_multiple_of(HANDLE_STEP) && handle.epoch == self.epoch)
             .ok_or(Code::INVALID_ARGUMENT)?;
-        if handle.serial != world.serial {
-            handle.serial = world.serial;
-            handle.unit = world.find_uuid(&handle.uuid);
-        }
-        handle.unit.ok_or(Code::GPU_IS_LOST)
+        world.find_uuid(&handle.uuid).ok_or(Code::GPU_IS_LOST)
     }
 }
 

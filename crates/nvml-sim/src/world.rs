@@ -16,8 +16,6 @@ use crate::scenario::{Fault, Scenario, Selector, Stamps};
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) gpus: Vec<Gpu>,
-    /// Sequence number of this version of the file; handles store it.
-    pub(crate) serial: u64,
     origin_unix: f64,
     /// The same time as a driver time stamp, in microseconds.
     origin_stamp: u64,
@@ -58,7 +56,7 @@ pub(crate) enum End {
 
 impl World {
     /// Builds a world. `file_time` is second 0 if the scenario sets none.
-    pub(crate) fn new(scenario: Scenario, file_time: f64, serial: u64) -> World {
+    pub(crate) fn new(scenario: Scenario, file_time: f64) -> World {
         let gpus = scenario.gpus.iter().enumerate();
         let gpus = gpus.map(|(index, gpu)| Gpu::new(gpu, index, &scenario.buffers));
         // Milliseconds since 1970 stay below 2^53 for another 285 thousand years.
@@ -66,7 +64,6 @@ impl World {
         let origin_unix = origin.map_or(file_time, |ms| ms as f64 / 1000.0);
         World {
             gpus: gpus.collect(),
-            serial,
             origin_unix,
             origin_stamp: whole(origin_unix * 1e6),
             fault_calls: scenario.faults.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -265,7 +262,7 @@ mod tests {
             faults: vec![fault],
             ..Scenario::default()
         };
-        let world = World::new(scenario, 0.0, 1);
+        let world = World::new(scenario, 0.0);
         let ends: Vec<_> = (0..4)
             .map(|_| world.trouble("nvmlDeviceGetPowerUsage", None, 0.0).end)
             .collect();
