@@ -15,7 +15,7 @@ use crate::driver::Generation;
 use crate::foreign::{Argument, Device, Out};
 use crate::scenario::Sensors;
 use crate::state::{self, State};
-use crate::world::{End, Gpu, Instance, Reading, Unit, World};
+use crate::world::{Gpu, Instance, Reading, Unit, World};
 
 /// An exported function.
 #[derive(Clone, Copy, Debug)]
@@ -290,22 +290,24 @@ fn play_faults(
     if world.scenario.faults.is_empty() {
         return Ok(Played::Well);
     }
-    let trouble = world.trouble(function, unit, time);
-    if trouble.delay_ms > 0 {
-        clock::sleep(Duration::from_millis(trouble.delay_ms));
+    let (delay_ms, fault) = world.trouble(function, unit, time);
+    if delay_ms > 0 {
+        clock::sleep(Duration::from_millis(delay_ms));
     }
-    match trouble.end {
-        None | Some(End::Answer(Code::SUCCESS)) => Ok(Played::Well),
-        Some(End::Answer(code)) => Err(code),
-        Some(End::Hang) => clock::hang(),
-        Some(End::Crash) => state::abort(&format!("{function} crashes as scripted")),
-        Some(End::Garbage) => {
+    match fault {
+        Some(fault) if fault.crash => state::abort(&format!("{function} crashes as scripted")),
+        Some(fault) if fault.hang => clock::hang(),
+        Some(fault) if fault.garbage => {
             let capacity = arguments.iter().find_map(|argument| argument.capacity());
             for argument in arguments {
                 argument.spoil(capacity.unwrap_or(0));
             }
             Ok(Played::Spoiled)
         }
+        _ => match fault.and_then(|fault| fault.code) {
+            None | Some(Code::SUCCESS) => Ok(Played::Well),
+            Some(code) => Err(code),
+        },
     }
 }
 

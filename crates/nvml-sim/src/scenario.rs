@@ -150,8 +150,9 @@ pub enum NullSizeQuery {
 }
 
 impl Fault {
-    fn has_effect(&self) -> bool {
-        self.code.is_some() || self.delay_ms > 0 || self.hang || self.crash || self.garbage
+    /// Reports whether the fault decides how a call ends.
+    pub(crate) fn decides(&self) -> bool {
+        self.code.is_some() || self.hang || self.crash || self.garbage
     }
 }
 
@@ -193,9 +194,9 @@ impl Scenario {
         let is_time = at.is_none_or(f64::is_finite);
         require(is_time, "clock.at must be a number of seconds")?;
         self.buffers.check()?;
-        let has_effect = self.faults.iter().all(Fault::has_effect);
+        let has_effect = |fault: &Fault| fault.decides() || fault.delay_ms > 0;
         let effects = "a fault needs one of code, delay_ms, hang, crash, garbage";
-        require(has_effect, effects)?;
+        require(self.faults.iter().all(has_effect), effects)?;
         let mut seen = std::collections::BTreeSet::new();
         for (index, gpu) in self.gpus.iter().enumerate() {
             gpu.check().map_err(|error| ScenarioError {

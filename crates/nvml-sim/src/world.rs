@@ -39,21 +39,6 @@ impl Unit {
     }
 }
 
-/// Effect of the faults on one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    pub(crate) delay_ms: u64,
-    pub(crate) end: Option<End>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Answer(Code),
-    Hang,
-    Crash,
-    Garbage,
-}
-
 impl World {
     /// Builds a world. `file_time` is second 0 if the scenario sets none.
     pub(crate) fn new(scenario: Scenario, file_time: f64) -> World {
@@ -129,9 +114,15 @@ impl World {
         instance.unwrap_or(&gpu.scripted.uuid)
     }
 
-    /// Applies every fault to one call, and counts the call.
-    pub(crate) fn trouble(&self, function: &str, unit: Option<Unit>, time: f64) -> Trouble {
-        let mut trouble = Trouble::default();
+    /// Counts a call for the faults that concern it. Returns the delay in milliseconds that they add up to, and the first
+    /// that decides how the call ends.
+    pub(crate) fn trouble(
+        &self,
+        function: &str,
+        unit: Option<Unit>,
+        time: f64,
+    ) -> (u64, Option<&Fault>) {
+        let (mut delay_ms, mut deciding) = (0_u64, None);
         for (fault, calls) in self.scenario.faults.iter().zip(&self.fault_calls) {
             let concerns = matches(&fault.function, function)
                 && self.selects(fault, unit)
@@ -139,10 +130,10 @@ impl World {
             if !concerns || calls.fetch_add(1, Ordering::Relaxed) < fault.after_calls {
                 continue;
             }
-            trouble.delay_ms = trouble.delay_ms.saturating_add(fault.delay_ms);
-            trouble.end = trouble.end.or(end_of(fault));
+            delay_ms = delay_ms.saturating_add(fault.delay_ms);
+            deciding = deciding.or(Some(fault).filter(|fault| fault.decides()));
         }
-        trouble
+        (delay_ms, deciding)
     }
 
     fn selects(&self, fault: &Fault, unit: Option<Unit>) -> bool {
@@ -156,18 +147,6 @@ impl World {
                 *uuid == self.uuid(unit) || *uuid == self.gpus[unit.gpu].scripted.uuid
             }
         }
-    }
-}
-
-fn end_of(fault: &Fault) -> Option<End> {
-    if fault.crash {
-        Some(End::Crash)
-    } else if fault.hang {
-        Some(End::Hang)
-    } else if fault.garbage {
-        Some(End::Garbage)
-    } else {
-        fault.code.map(End::Answer)
     }
 }
 
@@ -263,14 +242,16 @@ mod tests {
             ..Scenario::default()
         };
         let world = World::new(scenario, 0.0);
-        let ends: Vec<_> = (0..4)
-            .map(|_| world.trouble("nvmlDeviceGetPowerUsage", None, 0.0).end)
+        let trouble = |function| world.trouble(function, None, 0.0);
+        let codes: Vec<_> = (0..4)
+            .map(|_| {
+                trouble("nvmlDeviceGetPowerUsage")
+                    .1
+                    .and_then(|fault| fault.code)
+            })
             .collect();
-        let lost = Some(End::Answer(Code::GPU_IS_LOST));
-        assert_eq!(ends, [None, None, lost, lost]);
-        assert_eq!(
-            world.trouble("nvmlDeviceGetName", None, 0.0),
-            Trouble::default()
-        );
+        let lost = Some(Code::GPU_IS_LOST);
+        assert_eq!(codes, [None, None, lost, lost]);
+        assert_eq!(trouble("nvmlDeviceGetName"), (0, None));
     }
 }
