@@ -168,15 +168,12 @@ impl Scenario {
     /// Parses a scenario.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario = toml::from_str(text).map_err(|error| syntax(&error, text))?;
-        scenario.check()?;
+        scenario.check().map_err(ScenarioError)?;
         Ok(scenario)
     }
 
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        toml::to_string(self).map_err(|error| ScenarioError {
-            line: None,
-            message: error.to_string(),
-        })
+        toml::to_string(self).map_err(|error| ScenarioError(error.to_string()))
     }
 
     /// Writes the scenario so that a running client sees the old file or the new one, never a part; see [`write_text`].
@@ -187,7 +184,7 @@ impl Scenario {
         write_text(path.as_ref(), &text)
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    fn check(&self) -> Result<(), String> {
         let Clock { scale, at, .. } = self.clock;
         let is_scale = scale.is_finite() && scale > 0.0;
         require(is_scale, "clock.scale must be above 0")?;
@@ -199,10 +196,8 @@ impl Scenario {
         require(self.faults.iter().all(has_effect), effects)?;
         let mut seen = std::collections::BTreeSet::new();
         for (index, gpu) in self.gpus.iter().enumerate() {
-            gpu.check().map_err(|error| ScenarioError {
-                message: format!("GPU {index}: {}", error.message),
-                ..error
-            })?;
+            gpu.check()
+                .map_err(|message| format!("GPU {index}: {message}"))?;
             let instances = gpu.instances.iter().map(|instance| &instance.uuid);
             for uuid in instances.chain([&gpu.uuid]) {
                 let is_new = uuid.is_empty() || seen.insert(uuid);
@@ -214,7 +209,7 @@ impl Scenario {
 }
 
 impl Buffers {
-    fn check(&self) -> Result<(), ScenarioError> {
+    fn check(&self) -> Result<(), String> {
         require(
             self.period_ms.is_finite() && self.period_ms >= 0.001,
             "period_ms must be 0.001 or more",
@@ -242,43 +237,37 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Reason why a text is not a scenario.
+/// Reason why a text is not a scenario: with the line if it is not TOML, or has an unknown key or type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioError {
-    /// Line of a text that is not TOML, or has an unknown key or type. `None` if the text cannot be simulated.
-    pub line: Option<usize>,
-    pub message: String,
-}
+pub struct ScenarioError(String);
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        f.write_str(&self.message)
+        f.write_str(&self.0)
     }
 }
 
 impl std::error::Error for ScenarioError {}
 
-fn require(holds: bool, message: &str) -> Result<(), ScenarioError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(ScenarioError {
-            line: None,
-            message: message.to_owned(),
-        })
+fn require(holds: bool, message: &str) -> Result<(), String> {
+    match holds {
+        true => Ok(()),
+        false => Err(message.to_owned()),
     }
 }
 
 fn syntax(error: &toml::de::Error, text: &str) -> ScenarioError {
-    let line = error
+    let before = error
         .span()
-        .and_then(|span| text.as_bytes().get(..span.start))
-        .map(|before| before.iter().filter(|byte| **byte == b'\n').count() + 1);
+        .and_then(|span| text.as_bytes().get(..span.start));
     // One line: it is printed on the standard error of a program that is unaware of scenarios.
     let message = error.message().split_whitespace();
     let message = message.collect::<Vec<_>>().join(" ");
-    ScenarioError { line, message }
+    ScenarioError(match before {
+        Some(before) => {
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message,
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Buffers, ScenarioError, Value, require};
+use super::{Buffers, Value, require};
 use crate::pci::Address;
 use crate::world::Reading;
 
@@ -196,7 +196,7 @@ impl Process {
         }
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    fn check(&self) -> Result<(), String> {
         let utils = [
             &self.sm_util,
             &self.memory_util,
@@ -215,7 +215,7 @@ impl Process {
 }
 
 impl Gpu {
-    pub(super) fn check(&self) -> Result<(), ScenarioError> {
+    pub(super) fn check(&self) -> Result<(), String> {
         require(
             self.readings().all(|value| *value != Value::Unknown),
             "only a process's memory can be \"unknown\"; a GPU's reading can be \"unsupported\"",
@@ -246,7 +246,7 @@ impl Gpu {
     }
 }
 
-fn check_size(mib: f64) -> Result<(), ScenarioError> {
+fn check_size(mib: f64) -> Result<(), String> {
     let is_size = mib.is_finite() && mib >= 0.0;
     require(is_size, "a memory size cannot be negative")
 }
