@@ -1,7 +1,6 @@
 //! NVML's return codes: numbers, names for scenario files, and the sentences of `nvmlErrorString`.
 
 use std::ffi::CStr;
-use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -74,15 +73,6 @@ codes! {
     GPU_NOT_FOUND = 28, c"No GPUs were found";
     INVALID_STATE = 29, c"Resource not in correct state to perform requested operation";
     UNKNOWN = 999, c"Unknown Error";
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "{name} ({})", self.0),
-            None => write!(f, "{}", self.0),
-        }
-    }
 }
 
 impl Serialize for Code {
