@@ -35,10 +35,6 @@ pub struct Summarized {
     pub guessed_mem_util: bool,
     /// Number of lines that were left out because one of their values is missing.
     pub left_out: u64,
-    /// Number of lines with readings in each of the files.
-    pub gpu_lines: u64,
-    pub cpu_lines: u64,
-    pub dmon_lines: u64,
 }
 
 /// Computes what a job used from its metric files, as the original does: a GPU line with a missing value does not count. The
@@ -71,31 +67,31 @@ pub fn summarize(
     rule: LineRule,
 ) -> Result<Summarized, FileError> {
     let mut tally = Tally::by(rule);
-    let gpu_lines = lines(gpu, |line| tally.gpu_line(line))?;
-    let dmon_lines = lines(dmon, |line| tally.dmon_line(line))?;
-    let cpu_lines = lines(cpu, |line| tally.cpu_line(line))?;
+    add_lines(gpu, &mut tally, Tally::gpu_line)?;
+    add_lines(dmon, &mut tally, Tally::dmon_line)?;
+    add_lines(cpu, &mut tally, Tally::cpu_line)?;
     Ok(Summarized {
         summary: tally.summary(),
         missing: tally.missing(),
         guessed_mem_util: tally.guessed_mem_util(),
         left_out: tally.left_out,
-        gpu_lines,
-        cpu_lines,
-        dmon_lines,
     })
 }
 
-/// Passes the lines of a file to `take` and counts those with readings.
-fn lines(path: Option<&Path>, mut take: impl FnMut(&str) -> bool) -> Result<u64, FileError> {
-    let Some(path) = path else { return Ok(0) };
-    let mut counted = 0;
+/// Adds the lines of a file to the tally.
+fn add_lines(
+    path: Option<&Path>,
+    tally: &mut Tally,
+    add: fn(&mut Tally, &str) -> bool,
+) -> Result<(), FileError> {
+    let Some(path) = path else { return Ok(()) };
     let read = for_each_line(path, MAX_LINE_LENGTH, |line| {
-        counted += u64::from(take(line.trim_end()));
+        add(tally, line.trim_end());
         ControlFlow::<()>::Continue(())
     });
     match read {
-        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(0),
-        read => read.map(|_| counted),
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(()),
+        read => read.map(drop),
     }
 }
 
@@ -260,7 +256,6 @@ mod tests {
         let found = summarize(Some(nowhere), None, Some(nowhere), LineRule::PerField).unwrap();
         assert_eq!(found.summary, ResourceSummary::default());
         assert_eq!(found.missing.len(), 6);
-        assert_eq!(found.gpu_lines, 0);
     }
 
     #[test]
