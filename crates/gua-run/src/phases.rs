@@ -15,15 +15,6 @@ const MAX_PHASES: usize = 64;
 /// Maximum length of a name, in characters.
 const MAX_NAME_LENGTH: usize = 120;
 
-/// Utilisation of a GPU during a span.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Busy {
-    pub(crate) util_pct: f64,
-    /// Start of the span, as time since boot.
-    pub(crate) from: Duration,
-    pub(crate) time: Duration,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phases {
     current: Option<Phase>,
@@ -87,13 +78,13 @@ impl Phases {
         Some(ended)
     }
 
-    /// Adds the utilisation of a span. A span that began before the phase belongs in part to the phase before, in an
-    /// unknown proportion, so it counts for neither.
-    pub(crate) fn add(&mut self, busy: Busy) {
+    /// Adds the utilisation of a GPU during a span, which begins at this time since boot. A span that began before the
+    /// phase belongs in part to the phase before, in an unknown proportion, so it counts for neither.
+    pub(crate) fn add(&mut self, util_pct: f64, from: Duration, time: Duration) {
         if let Some(phase) = &mut self.current
-            && phase.began <= busy.from
+            && phase.began <= from
         {
-            phase.util.add(busy.util_pct, busy.time);
+            phase.util.add(util_pct, time);
         }
     }
 }
@@ -106,14 +97,10 @@ mod tests {
     fn a_phase_lasts_until_the_next() {
         let at = Timestamp::UNIX_EPOCH;
         let mut phases = Phases::default();
-        let busy = |util_pct: f64, from: u64| Busy {
-            util_pct,
-            from: Duration::from_secs(from),
-            time: Duration::from_secs(1),
-        };
-        phases.add(busy(50.0, 0));
+        let second = Duration::from_secs(1);
+        phases.add(50.0, Duration::ZERO, second);
         assert_eq!(phases.begin("load", at, Duration::from_secs(1)), None);
-        phases.add(busy(20.0, 1));
+        phases.add(20.0, second, second);
         let ended = phases.begin("train", at, Duration::from_millis(3500));
         let ended = ended.unwrap();
         assert_eq!((ended.name.as_str(), ended.seconds), ("load", 2.5));

@@ -349,7 +349,7 @@ impl Supervisor {
         self.last_sample(end.monotonic);
         self.watch.end(end.since_boot);
         let how = self.job.end().unwrap_or(End::Code(1));
-        if let Some(phase) = self.watch.end_phase(end.since_boot) {
+        if let Some(phase) = self.watch.phases.end(end.since_boot) {
             self.record(|record| record.phase(end.at, &phase));
         }
         let time = RunTime {

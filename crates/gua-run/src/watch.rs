@@ -22,7 +22,7 @@ use crate::gpu_use::{GpuSummary, GpuUse};
 use crate::marks::Mark;
 use crate::means::rounded;
 use crate::own;
-use crate::phases::{Busy, PhaseSummary, Phases};
+use crate::phases::{PhaseSummary, Phases};
 use crate::tree_use::TreeUse;
 
 /// Which GPUs are the job's.
@@ -207,11 +207,9 @@ impl Watch {
             let later = gpu_of(span, after);
             account(&mut self.gpus, span, before, later, is_own);
             if let (Ok(util), Some(_)) = (span.util, later) {
-                self.phases.add(Busy {
-                    util_pct: f64::from(util.0) / 100.0,
-                    from: before.sample.since_boot,
-                    time: Duration::from_micros(span.period().micros().0),
-                });
+                let time = Duration::from_micros(span.period().micros().0);
+                let util_pct = f64::from(util.0) / 100.0;
+                self.phases.add(util_pct, before.sample.since_boot, time);
             }
         }
     }
@@ -268,11 +266,6 @@ impl Watch {
                 None
             }
         }
-    }
-
-    /// Ends the current phase with the run.
-    pub fn end_phase(&mut self, since_boot: Duration) -> Option<PhaseSummary> {
-        self.phases.end(since_boot)
     }
 }
 
