@@ -1,15 +1,15 @@
 //! One GPU during a run: the same spans and totals as in a history, and values that only a run needs (peaks, the job's
 //! own share, whether others used the GPU).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::period::micros_between;
 use gua_model::run::RolledUp;
 use gua_model::unit::float;
 use gua_model::{
-    Basis, Bytes, Cadence, Gpu, GpuUuid, Micros, Missing, Process, QuarterTotal, Reading, Span,
-    State, UtilSum,
+    Basis, Bytes, Cadence, Gpu, Micros, Missing, Process, QuarterTotal, Reading, Span, State,
+    UtilSum,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -22,12 +22,10 @@ use crate::own;
 /// Use of a GPU during a job.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuUse {
-    pub(crate) uuid: GpuUuid,
-    pub(crate) index: u32,
-    name: Reading<String>,
-    memory_total: Reading<Bytes>,
+    /// The GPU in the first sample that counts.
+    pub(crate) first: Gpu,
     cadence: Cadence,
-    /// First sample that counts.
+    /// Time of that sample.
     from: Timestamp,
     /// Last sample, or the end of the run.
     to: Timestamp,
@@ -46,9 +44,8 @@ pub(crate) struct GpuUse {
     temperature: Option<i32>,
     /// Time in which others used the GPU; a reason once the owner of some process was unknown.
     shared: Reading<Micros>,
-    /// Names of readings that were used, and the first reason for each that was missing.
-    given: BTreeSet<&'static str>,
-    missing: BTreeMap<&'static str, Missing>,
+    /// Names of the readings: those that were used once, and the first reason for each of the others.
+    readings: BTreeMap<&'static str, Reading<()>>,
 }
 
 /// A GPU in `summary.json`. `null` was not measured.
@@ -117,10 +114,7 @@ impl GpuUse {
     /// Begins with the first sample that counts.
     pub(crate) fn new(gpu: &Gpu, at: Timestamp, cadence: Cadence) -> Self {
         Self {
-            uuid: gpu.uuid.clone(),
-            index: gpu.index,
-            name: gpu.name.clone(),
-            memory_total: gpu.memory_total,
+            first: gpu.clone(),
             cadence,
             from: at,
             to: at,
@@ -135,8 +129,7 @@ impl GpuUse {
             power: Mean::default(),
             temperature: None,
             shared: Ok(Micros(0)),
-            given: BTreeSet::new(),
-            missing: BTreeMap::new(),
+            readings: BTreeMap::new(),
         }
     }
 
@@ -211,16 +204,13 @@ impl GpuUse {
 
     /// Returns a reading, or notes why it is missing.
     fn take<T>(&mut self, name: &'static str, reading: Reading<T>) -> Option<T> {
-        match reading {
-            Ok(value) => {
-                self.given.insert(name);
-                Some(value)
+        match &reading {
+            Ok(_) => {
+                self.readings.insert(name, Ok(()));
             }
-            Err(why) => {
-                self.lack(name, Some(why));
-                None
-            }
+            Err(why) => self.lack(name, Some(*why)),
         }
+        reading.ok()
     }
 
     fn reach_util(&mut self, percent: Option<u8>) {
@@ -230,7 +220,7 @@ impl GpuUse {
     /// Keeps the first reason why a reading is missing.
     fn lack(&mut self, name: &'static str, why: Option<Missing>) {
         if let Some(why) = why {
-            self.missing.entry(name).or_insert(why);
+            self.readings.entry(name).or_insert(Err(why));
         }
     }
 
@@ -270,10 +260,10 @@ impl GpuUse {
             .0
             .saturating_sub(total.present.0);
         GpuSummary {
-            index: self.index,
-            uuid: self.uuid.to_string(),
-            name: self.name.clone().ok(),
-            memory_total_mb: self.memory_total.ok().map(Bytes::whole_mb),
+            index: self.first.index,
+            uuid: self.first.uuid.to_string(),
+            name: self.first.name.clone().ok(),
+            memory_total_mb: self.first.memory_total.ok().map(Bytes::whole_mb),
             memory_used_max_mb: self.memory_used.map(Bytes::whole_mb),
             own_memory_max_mb: self.own_memory.map(Bytes::whole_mb),
             util_mean_pct: one(util.mean().map(|mean| f64::from(mean.0) / 100.0)),
@@ -302,15 +292,15 @@ impl GpuUse {
 
     /// Readings that no sample had.
     fn never_given(&self) -> BTreeMap<&'static str, &'static str> {
-        let is_given = |name: &&'static str| match *name {
+        let is_given = |name: &str| match name {
             "energy" => self.total.gpu.energy_known > Micros(0),
             "util" => self.util_max.is_some(),
-            name => self.given.contains(name),
+            _ => false,
         };
-        let missing = self.missing.iter();
-        missing
+        let readings = self.readings.iter();
+        readings
             .filter(|(name, _)| !is_given(name))
-            .map(|(name, why)| (*name, why.as_str()))
+            .filter_map(|(name, reading)| Some((*name, reading.err()?.as_str())))
             .collect()
     }
 }

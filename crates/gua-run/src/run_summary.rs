@@ -185,7 +185,7 @@ fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     });
     Some(format!(
         "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured{}",
-        gpu.index,
+        gpu.first.index,
         seconds(energy.time),
         seconds(energy.observed),
         estimate.unwrap_or_default()

@@ -142,7 +142,7 @@ impl Watch {
     }
 
     fn knows(&self, gpu: &Gpu) -> bool {
-        self.gpus.iter().any(|known| known.uuid == gpu.uuid)
+        self.gpus.iter().any(|known| known.first.uuid == gpu.uuid)
     }
 
     /// Whether GPUs were named and the driver knows none of them.
@@ -181,7 +181,7 @@ impl Watch {
             self.own.contains(pid) || own.contains(pid)
         };
         for gpu in &ours {
-            let place = self.gpus.iter().position(|it| it.uuid == gpu.uuid);
+            let place = self.gpus.iter().position(|it| it.first.uuid == gpu.uuid);
             let place = place.unwrap_or_else(|| {
                 self.gpus.push(GpuUse::new(gpu, at, self.cadence));
                 self.gpus.len() - 1
@@ -298,7 +298,7 @@ fn account(
     after: Option<&Gpu>,
     is_own: impl Fn(&Process) -> bool,
 ) {
-    let gpu = gpus.iter_mut().find(|gpu| gpu.uuid == span.gpu);
+    let gpu = gpus.iter_mut().find(|gpu| gpu.first.uuid == span.gpu);
     if let Some((gpu, before)) = gpu.zip(gpu_of(span, before)) {
         gpu.cover(span, before, after, is_own);
     }
