@@ -4,33 +4,37 @@
 
 use crate::scenario::{Burst, Ramp, TimeLine, Value};
 
-/// A reading over time.
+/// A reading over time, in straight pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    curve: Curve,
+    /// At least one, in order of time. The first one is constant, and applies before itself too.
+    pieces: Vec<Piece>,
     every: Option<f64>,
     phase: f64,
 }
 
-#[derive(Clone, Debug)]
-enum Curve {
-    Constant(f64),
-    Ramp(Ramp),
-    Steps(Vec<Step>),
-}
-
-/// A step: from `at` on the value is `value`; `area` is the area under the curve between the first step and this one.
+/// A piece: the value is `value` at `at`, and changes by `slope` each second. `area` is the area under the line between the
+/// first piece and this one.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct Piece {
     at: f64,
     value: f64,
+    slope: f64,
     area: f64,
+}
+
+impl Piece {
+    /// Returns the area between the first piece and a time in this one.
+    fn area_to(&self, t: f64) -> f64 {
+        let time = t - self.at;
+        self.area + time * (self.value + time * self.slope / 2.0)
+    }
 }
 
 impl Line {
     pub(crate) fn constant(value: f64) -> Line {
         Line {
-            curve: Curve::Constant(value),
+            pieces: steps(&[(0.0, value)]),
             every: None,
             phase: 0.0,
         }
@@ -56,10 +60,10 @@ impl Line {
         }
         let otherwise = line.otherwise.unwrap_or(0.0);
         let mut numbers: Vec<f64> = vec![every.unwrap_or(0.0), otherwise];
-        let curve = match (line.ramp, line.square, &line.bursts, &line.steps) {
+        let pieces = match (line.ramp, line.square, &line.bursts, &line.steps) {
             (Some(ramp), None, None, None) => {
                 numbers.extend([ramp.from, ramp.to, ramp.seconds]);
-                Curve::Ramp(ramp)
+                ramp_pieces(ramp)
             }
             (None, Some(square), None, None) => {
                 if every.is_some() {
@@ -93,7 +97,7 @@ impl Line {
         let is_sane = |number: &f64| number.is_finite() && number.abs() <= 1e18;
         match numbers.iter().all(is_sane) {
             true => Ok(Line {
-                curve,
+                pieces,
                 every,
                 phase,
             }),
@@ -102,13 +106,14 @@ impl Line {
     }
 
     pub(crate) fn is_always_zero(&self) -> bool {
-        matches!(self.curve, Curve::Constant(0.0))
+        matches!(self.pieces[..], [Piece { value: 0.0, .. }])
     }
 
     pub(crate) fn at(&self, t: f64) -> f64 {
         let t = t + self.phase;
-        self.curve
-            .at(self.every.map_or(t, |every| t.rem_euclid(every)))
+        let t = self.every.map_or(t, |every| t.rem_euclid(every));
+        let piece = self.piece(t);
+        piece.value + (t - piece.at) * piece.slope
     }
 
     /// Returns the area under the line between second 0 and `t`.
@@ -118,67 +123,43 @@ impl Line {
 
     /// Returns the mean over the `window` seconds that end at `t`.
     pub(crate) fn mean(&self, t: f64, window: f64) -> f64 {
-        match self.curve {
-            Curve::Constant(value) => value,
+        match self.pieces[..] {
+            [Piece { value, .. }] => value,
             _ => (self.area(t) - self.area(t - window)) / window,
         }
     }
 
     fn shifted_area(&self, t: f64) -> f64 {
         match self.every {
-            None => self.curve.area(t),
+            None => self.area_in_period(t),
             Some(every) => {
                 let rounds = (t / every).floor();
-                rounds * self.curve.area(every) + self.curve.area(t.rem_euclid(every))
+                rounds * self.area_in_period(every) + self.area_in_period(t.rem_euclid(every))
             }
         }
+    }
+
+    /// Returns the area between second 0 and `t` of a line that does not repeat.
+    fn area_in_period(&self, t: f64) -> f64 {
+        self.piece(t).area_to(t) - self.piece(0.0).area_to(0.0)
+    }
+
+    fn piece(&self, t: f64) -> &Piece {
+        let after = self.pieces.partition_point(|piece| piece.at <= t);
+        &self.pieces[after.saturating_sub(1)]
     }
 }
 
-impl Curve {
-    fn at(&self, t: f64) -> f64 {
-        match self {
-            Curve::Constant(value) => *value,
-            Curve::Ramp(Ramp { from, to, seconds }) => {
-                if t <= 0.0 {
-                    *from
-                } else if t >= *seconds {
-                    *to
-                } else {
-                    from + (to - from) * t / seconds
-                }
-            }
-            Curve::Steps(steps) => step_at(steps, t).map_or(0.0, |step| step.value),
-        }
+fn ramp_pieces(Ramp { from, to, seconds }: Ramp) -> Vec<Piece> {
+    if seconds <= 0.0 {
+        return steps(&[(-1.0, from), (0.0, to)]);
     }
-
-    fn area(&self, t: f64) -> f64 {
-        match self {
-            Curve::Constant(value) => value * t,
-            Curve::Ramp(Ramp { from, to, seconds }) => {
-                let rising = t.clamp(0.0, seconds.max(0.0));
-                let before = t.min(0.0) * from;
-                let after = (t - seconds.max(0.0)).max(0.0) * to;
-                before + (from + self.at(rising)) / 2.0 * rising + after
-            }
-            Curve::Steps(steps) => {
-                let from_first = |t: f64| {
-                    step_at(steps, t).map_or(0.0, |step| step.area + (t - step.at) * step.value)
-                };
-                from_first(t) - from_first(0.0)
-            }
-        }
-    }
-}
-
-/// Returns the step at `t`; the first one also applies before itself.
-fn step_at(steps: &[Step], t: f64) -> Option<&Step> {
-    let after = steps.partition_point(|step| step.at <= t);
-    steps.get(after.saturating_sub(1))
+    let slope = (to - from) / seconds;
+    pieces(&[(-1.0, from, 0.0), (0.0, from, slope), (seconds, to, 0.0)])
 }
 
 /// Of two bursts at the same time, the first one counts.
-fn steps_of_bursts(bursts: &[Burst], otherwise: f64) -> Curve {
+fn steps_of_bursts(bursts: &[Burst], otherwise: f64) -> Vec<Piece> {
     let value_at = |t: f64| {
         let mut bursts = bursts.iter();
         let burst = bursts.find(|burst| burst.at <= t && t < burst.at + burst.seconds);
@@ -195,19 +176,27 @@ fn steps_of_bursts(bursts: &[Burst], otherwise: f64) -> Curve {
     steps(&points)
 }
 
-fn steps(points: &[(f64, f64)]) -> Curve {
-    let mut steps: Vec<Step> = Vec::with_capacity(points.len());
-    for (at, value) in points {
-        let area = steps
-            .last()
-            .map_or(0.0, |last| last.area + (at - last.at) * last.value);
-        steps.push(Step {
-            at: *at,
-            value: *value,
+fn steps(points: &[(f64, f64)]) -> Vec<Piece> {
+    let points: Vec<_> = points
+        .iter()
+        .map(|(at, value)| (*at, *value, 0.0))
+        .collect();
+    pieces(&points)
+}
+
+/// Computes the areas of pieces that are given by their start, value and slope.
+fn pieces(points: &[(f64, f64, f64)]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(points.len());
+    for &(at, value, slope) in points {
+        let area = pieces.last().map_or(0.0, |last| last.area_to(at));
+        pieces.push(Piece {
+            at,
+            value,
+            slope,
             area,
         });
     }
-    Curve::Steps(steps)
+    pieces
 }
 
 #[cfg(test)]
