@@ -13,7 +13,6 @@ pub mod fault;
 pub mod host;
 pub mod keeper;
 mod kernel_log;
-pub mod nvgpu;
 mod nvml;
 pub mod own_code;
 pub mod probe;
