@@ -276,6 +276,7 @@ fn entry(record: &[u64]) -> Option<ListEntry> {
     // All ones means "not available".
     let memory = match record[1] {
         u64::MAX => Err(Missing::Unsupported),
+        bytes if bytes > MAX_MEMORY => Err(Missing::Failed),
         bytes => Ok(Bytes(bytes)),
     };
     let instance = record.get(2).map(|ids| (low(*ids), low(*ids >> 32)));

@@ -6,7 +6,6 @@ use super::calls::Calls;
 use super::code::Code;
 use super::library::Device;
 use super::lists::{List, ListEntry, Lists};
-use super::sensors::plausible_memory;
 use super::tracked::Buffered;
 
 /// The process lists of one GPU or instance: compute, MPS, graphics. Processes of an earlier list come first.
@@ -84,7 +83,7 @@ impl Listed {
         for (list, kind) in self.0.iter().zip(KINDS) {
             let known = merged.len();
             for entry in list.iter().flatten() {
-                let memory = plausible_memory(entry.memory);
+                let memory = entry.memory;
                 let place = merged.iter().position(|process| process.pid == entry.pid);
                 let Some(place) = place else {
                     merged.push(Process {

@@ -4,13 +4,13 @@
 
 use gua_model::sample::{MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
-    Bytes, Celsius, FanSpeed, Gpu, Megahertz, Millijoules, Milliwatts, Missing, Percent, Reading,
+    Celsius, FanSpeed, Gpu, Megahertz, Millijoules, Milliwatts, Missing, Percent, Reading,
     UtilWindow,
 };
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{self, Device, MAX_MEMORY, at_most, plausible, switch};
+use super::library::{self, Device, at_most, plausible, switch};
 
 /// Ten kilowatts: eight times the draw of the largest module.
 const MAX_MILLIWATTS: u32 = 10_000_000;
@@ -85,14 +85,6 @@ pub(super) fn read_memory(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) 
     gpu.memory_total = memory.map(|memory| memory.total);
     gpu.memory_used = memory.map(|memory| memory.used);
     gpu.memory_reserved = memory.and_then(|memory| memory.reserved.ok_or(Missing::Unsupported));
-}
-
-/// Returns the memory of a process, unless it is more than any GPU has.
-pub(super) fn plausible_memory(memory: Reading<Bytes>) -> Reading<Bytes> {
-    match memory {
-        Ok(memory) if memory.0 > MAX_MEMORY => Err(Missing::Failed),
-        memory => memory,
-    }
 }
 
 /// Reads the utilisation. `window` is the result of reading the driver's buffer of samples.
