@@ -8,8 +8,8 @@
 //! A new reading in an existing unit changes three files of the program:
 //!
 //! 1. this table,
-//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it at every tick (settings are read in `settings.rs`, Xid errors in
-//!    `kernel_log.rs`),
+//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it: at every tick, or more rarely if it is a setting (Xid errors are
+//!    read in `kernel_log.rs`),
 //! 3. `crates/gua-probe/src/nvml/library.rs`, if it needs a function of NVML that is not called yet. Queries are declared
 //!    there because calls of C functions are unsafe, and unsafe code is confined to that file and `lists.rs`.
 //!

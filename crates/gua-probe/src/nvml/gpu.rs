@@ -10,9 +10,8 @@ use super::code::Code;
 use super::library::{self, Device, Library, at_most, pci_id, plausible, switch};
 use super::lists::Lists;
 use super::processes::Listed;
-use super::sensors;
-use super::settings::Settings;
 use super::tracked::{TrackedGpu, TrackedInstance};
+use super::{sensors, settings};
 use crate::backend::Scan;
 
 /// Maximum number of MIG instances; today's largest GPU has seven.
@@ -45,12 +44,8 @@ pub(super) fn read(
     sensors::read_utilisation(&mut gpu, &mut calls, device, buffered.window());
     sensors::read(&mut gpu, &mut calls, device);
     // After the sensors: whether their calls failed decides whether cached settings are used.
-    let settings = Settings::read(&mut tracked.settings, &mut calls, device, now);
-    gpu.power_limit = settings.power_limit;
-    gpu.compute_mode = settings.compute_mode;
-    gpu.persistence = settings.persistence;
-    gpu.memory_repairs = settings.memory_repairs;
-    sensors::read_ecc(&mut gpu, &mut calls, device, settings.ecc_mode);
+    settings::read(&mut gpu, &mut tracked.settings, &mut calls, device, now);
+    sensors::read_ecc(&mut gpu, &mut calls, device);
     gpu.mig = calls.read(device, &library::MIG_MODE, switch);
 
     let mut listed = Listed::read(&mut calls, lists, device);
@@ -76,22 +71,13 @@ pub(super) fn read(
         tracked.expire_cache();
     }
     for (instance, _) in &mut instances {
-        copy_health(&gpu, instance);
+        sensors::copy_health(&gpu, instance);
     }
     for (mut gpu, listed) in std::iter::once((gpu, listed)).chain(instances) {
         listed.put_on(&mut gpu, &buffered);
         scan.gpus.push(gpu);
     }
     scan.gpus.extend(unread);
-}
-
-/// Sets the readings of health, which the driver has of the whole GPU only: a fault affects every instance on it.
-fn copy_health(parent: &Gpu, instance: &mut Gpu) {
-    instance.ecc_mode = parent.ecc_mode;
-    instance.ecc_corrected = parent.ecc_corrected;
-    instance.ecc_uncorrected = parent.ecc_uncorrected;
-    instance.memory_repairs = parent.memory_repairs;
-    instance.throttle = parent.throttle;
 }
 
 /// Reads the instances of a GPU in MIG mode. The second list has those that are known from earlier scans and could not

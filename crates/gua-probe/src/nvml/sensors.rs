@@ -1,8 +1,8 @@
-//! The readings of a GPU that change from tick to tick.
+//! The readings of a GPU: sensors, which change from tick to tick, and settings, which rarely do.
 //!
 //! A new reading is added here and to the table in `gua_model::readings`.
 
-use gua_model::sample::{MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
+use gua_model::sample::{ComputeMode, MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     Celsius, FanSpeed, Gpu, Megahertz, Millijoules, Milliwatts, Missing, Percent, Reading,
     UtilWindow,
@@ -27,8 +27,7 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
         let celsius = plausible(value.cast_signed(), |value| (-100..=250).contains(value));
         celsius.map(Celsius)
     });
-    let power = calls.read(device, &library::POWER, at_most(MAX_MILLIWATTS));
-    gpu.power = power.map(|value| Milliwatts(value.into()));
+    gpu.power = milliwatts(calls, device, &library::POWER);
     let energy = calls.read(device, &library::ENERGY, at_most(MAX_COUNT));
     gpu.energy = energy.map(Millijoules);
     let mut clock = |query| {
@@ -53,15 +52,53 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     gpu.throttle = calls.read(device, &library::THROTTLE, |bits| Ok(ThrottleReasons(bits)));
 }
 
-/// Reads the enforced power limit. It is a setting, so it is read as rarely as the others.
-pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Milliwatts> {
-    let limit = calls.read(device, &library::POWER_LIMIT, at_most(MAX_MILLIWATTS));
-    limit.map(|value| Milliwatts(value.into()))
+/// Reads the settings of a GPU. They are cached, and [`copy_settings`] takes each of them from the cache.
+pub(super) fn read_settings(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
+    gpu.power_limit = milliwatts(calls, device, &library::POWER_LIMIT);
+    gpu.ecc_mode = calls.read(device, &library::ECC_MODE, switch);
+    gpu.compute_mode = calls.read(device, &library::COMPUTE_MODE, |mode| {
+        Ok(match mode {
+            0 => ComputeMode::Default,
+            1 => ComputeMode::ExclusiveThread,
+            2 => ComputeMode::Prohibited,
+            3 => ComputeMode::ExclusiveProcess,
+            other => ComputeMode::Other(other),
+        })
+    });
+    gpu.persistence = calls.read(device, &library::PERSISTENCE, switch);
+    gpu.memory_repairs = memory_repairs(calls, device);
+}
+
+pub(super) fn copy_settings(from: &Gpu, to: &mut Gpu) {
+    to.power_limit = from.power_limit;
+    to.ecc_mode = from.ecc_mode;
+    to.compute_mode = from.compute_mode;
+    to.persistence = from.persistence;
+    to.memory_repairs = from.memory_repairs;
+}
+
+/// Copies the readings of health, which the driver has of the whole GPU only, to an instance: a fault affects every
+/// instance.
+pub(super) fn copy_health(parent: &Gpu, instance: &mut Gpu) {
+    instance.ecc_mode = parent.ecc_mode;
+    instance.ecc_corrected = parent.ecc_corrected;
+    instance.ecc_uncorrected = parent.ecc_uncorrected;
+    instance.memory_repairs = parent.memory_repairs;
+    instance.throttle = parent.throttle;
+}
+
+fn milliwatts(
+    calls: &mut Calls<'_>,
+    device: Device,
+    query: &library::Query<u32>,
+) -> Reading<Milliwatts> {
+    let value = calls.read(device, query, at_most(MAX_MILLIWATTS));
+    value.map(|value| Milliwatts(value.into()))
 }
 
 /// Reads which repairs of the memory are pending or have failed. GPUs up to Volta retire pages, later ones remap rows, so
 /// one of the two calls is unsupported. With MIG instances, the driver reports no remapped rows.
-pub(super) fn memory_repairs(calls: &mut Calls<'_>, device: Device) -> Reading<MemoryRepairs> {
+fn memory_repairs(calls: &mut Calls<'_>, device: Device) -> Reading<MemoryRepairs> {
     let rows = calls.call("nvmlDeviceGetRemappedRows", |library| {
         library.remapped_rows(device)
     });
@@ -105,18 +142,13 @@ pub(super) fn read_utilisation(
     gpu.window = calls.call("nvmlDeviceGetSamples", |_| window);
 }
 
-/// Sets the ECC mode and reads its counters, which exist only while the mode is on.
-pub(super) fn read_ecc(
-    gpu: &mut Gpu,
-    calls: &mut Calls<'_>,
-    device: Device,
-    mode: Reading<Switch>,
-) {
+/// Reads the counters of ECC, which exist only while its mode is on.
+pub(super) fn read_ecc(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
+    let mode = gpu.ecc_mode;
     let mut errors = |query| match mode? {
         Switch::On => calls.read(device, query, at_most(MAX_COUNT)),
         Switch::Off => Err(Missing::Unsupported),
     };
     gpu.ecc_corrected = errors(&library::ECC_CORRECTED);
     gpu.ecc_uncorrected = errors(&library::ECC_UNCORRECTED);
-    gpu.ecc_mode = mode;
 }

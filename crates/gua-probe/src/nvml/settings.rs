@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use gua_model::sample::{ComputeMode, MemoryRepairs, Switch};
-use gua_model::{Driver, Milliwatts, Missing, Reading};
+use gua_model::{Driver, Gpu, Missing, Reading};
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{self, Device, Library, switch};
+use super::library::{Device, Library};
 use super::sensors;
 
 /// Maximum delay until a changed setting is seen.
@@ -30,49 +29,27 @@ impl<T> Cached<T> {
     }
 }
 
-/// Settings of a GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub(super) power_limit: Reading<Milliwatts>,
-    pub(super) ecc_mode: Reading<Switch>,
-    pub(super) compute_mode: Reading<ComputeMode>,
-    pub(super) persistence: Reading<Switch>,
-    pub(super) memory_repairs: Reading<MemoryRepairs>,
-}
-
-impl Settings {
-    /// Returns the cached settings, or reads them if they are not recent or a call for the GPU has failed. After a
-    /// failure the cache is left empty.
-    pub(super) fn read(
-        cache: &mut Option<Cached<Self>>,
-        calls: &mut Calls<'_>,
-        device: Device,
-        now: Duration,
-    ) -> Self {
-        if let Some(cached) = cache
-            && cached.is_recent(now)
-            && !calls.has_failed
-        {
-            return cached.value;
-        }
-        let value = Self {
-            power_limit: sensors::power_limit(calls, device),
-            ecc_mode: calls.read(device, &library::ECC_MODE, switch),
-            compute_mode: calls.read(device, &library::COMPUTE_MODE, |mode| {
-                Ok(match mode {
-                    0 => ComputeMode::Default,
-                    1 => ComputeMode::ExclusiveThread,
-                    2 => ComputeMode::Prohibited,
-                    3 => ComputeMode::ExclusiveProcess,
-                    other => ComputeMode::Other(other),
-                })
-            }),
-            persistence: calls.read(device, &library::PERSISTENCE, switch),
-            memory_repairs: sensors::memory_repairs(calls, device),
-        };
-        *cache = (!calls.has_failed).then_some(Cached { at: now, value });
-        value
+/// Sets the settings of a GPU: from the cache, or read now if they are not recent or a call for the GPU has failed. After
+/// a failure the cache is left empty.
+pub(super) fn read(
+    gpu: &mut Gpu,
+    cache: &mut Option<Cached<Gpu>>,
+    calls: &mut Calls<'_>,
+    device: Device,
+    now: Duration,
+) {
+    if let Some(cached) = cache
+        && cached.is_recent(now)
+        && !calls.has_failed
+    {
+        sensors::copy_settings(&cached.value, gpu);
+        return;
     }
+    sensors::read_settings(gpu, calls, device);
+    *cache = (!calls.has_failed).then(|| Cached {
+        at: now,
+        value: gpu.clone(),
+    });
 }
 
 /// Returns the driver's versions, from the cache if they are recent.

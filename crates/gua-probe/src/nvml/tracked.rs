@@ -10,7 +10,7 @@ use super::calls::record;
 use super::code::Code;
 use super::library::{Device, Library};
 use super::lists::Lists;
-use super::settings::{Cached, MAX_AGE, Settings};
+use super::settings::{Cached, MAX_AGE};
 use crate::backend::Scan;
 
 /// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the
@@ -146,7 +146,8 @@ pub(super) struct TrackedGpu {
     pub(super) pci: Reading<PciId>,
     /// Time at which the UUID of the handle was last read.
     identified_at: Option<Duration>,
-    pub(super) settings: Option<Cached<Settings>>,
+    /// The GPU when its settings were last read.
+    pub(super) settings: Option<Cached<Gpu>>,
     /// MIG instances at the time when they could last be listed.
     pub(super) instances: Vec<TrackedInstance>,
     samples: Cursor<UtilWindow>,
