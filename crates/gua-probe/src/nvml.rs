@@ -22,7 +22,6 @@ use crate::backend::{Backend, Scan};
 use crate::fault::DriverFault;
 use calls::Calls;
 use library::Library;
-use lists::Lists;
 use processes::Listed;
 use settings::Cached;
 use tracked::TrackedGpus;
@@ -32,7 +31,6 @@ use tracked::TrackedGpus;
 pub(crate) struct Nvml {
     path: Option<PathBuf>,
     library: Option<Library>,
-    lists: Lists,
     tracked: TrackedGpus,
     driver: Option<Cached<Driver>>,
 }
@@ -89,7 +87,7 @@ impl Backend for Nvml {
     fn read(&mut self, index: u32, now: Duration, scan: &mut Scan) {
         let Some(library) = &self.library else { return };
         if let Some((gpu, device)) = self.tracked.identify(library, index, now, scan) {
-            gpu::read(library, &mut self.lists, gpu, device, now, scan);
+            gpu::read(library, gpu, device, now, scan);
         }
     }
 
@@ -101,7 +99,7 @@ impl Backend for Nvml {
         let library = self.library.as_ref()?;
         let (tracked, device) = self.tracked.find(gpu)?;
         let mut calls = Calls::new(library, problems, gpu, tracked.index);
-        let listed = Listed::read(&mut calls, &mut self.lists, device);
+        let listed = Listed::read(&mut calls, device);
         if calls.has_failed {
             tracked.expire_cache();
         }
@@ -110,7 +108,7 @@ impl Backend for Nvml {
 
     fn drain(&mut self, now: Duration) {
         if let Some(library) = &self.library {
-            self.tracked.drain(library, &mut self.lists, now);
+            self.tracked.drain(library, now);
         }
     }
 

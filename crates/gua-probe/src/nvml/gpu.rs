@@ -8,7 +8,6 @@ use gua_model::{Gpu, GpuUuid, Missing, Place, Reading};
 use super::calls::Calls;
 use super::code::Code;
 use super::library::{self, Device, Library, at_most, pci_id, plausible, switch};
-use super::lists::Lists;
 use super::processes::Listed;
 use super::tracked::{TrackedGpu, TrackedInstance};
 use super::{sensors, settings};
@@ -20,13 +19,12 @@ const MAX_INSTANCES: u32 = 64;
 /// Reads a GPU and its MIG instances, and appends them to the scan.
 pub(super) fn read(
     library: &Library,
-    lists: &mut Lists,
     tracked: &mut TrackedGpu,
     device: Device,
     now: Duration,
     scan: &mut Scan,
 ) {
-    tracked.read_buffers(library, lists, device, now);
+    tracked.read_buffers(library, device, now);
     let buffered = tracked.take_buffered();
     let (uuid, index) = (tracked.uuid.clone(), tracked.index);
     let mut calls = Calls::new(library, &mut scan.problems, &uuid, index);
@@ -48,9 +46,9 @@ pub(super) fn read(
     sensors::read_ecc(&mut gpu, &mut calls, device);
     gpu.mig = calls.read(device, &library::MIG_MODE, switch);
 
-    let mut listed = Listed::read(&mut calls, lists, device);
+    let mut listed = Listed::read(&mut calls, device);
     let (mut instances, unread) = match gpu.mig {
-        Ok(Switch::On) => read_instances(&mut calls, lists, tracked, device, &mut listed),
+        Ok(Switch::On) => read_instances(&mut calls, tracked, device, &mut listed),
         Ok(Switch::Off) | Err(Missing::Unsupported) => {
             tracked.instances.clear();
             Default::default()
@@ -84,7 +82,6 @@ pub(super) fn read(
 /// be listed now.
 fn read_instances(
     calls: &mut Calls<'_>,
-    lists: &mut Lists,
     tracked: &mut TrackedGpu,
     parent: Device,
     on_parent: &mut Listed,
@@ -93,7 +90,7 @@ fn read_instances(
     let (mut instances, mut now_tracked) = (Vec::new(), Vec::new());
     for instance in found {
         let device = instance.device;
-        let (gpu, listed) = instance.read(calls, lists, tracked.index, on_parent);
+        let (gpu, listed) = instance.read(calls, tracked.index, on_parent);
         now_tracked.push(TrackedInstance::new(&gpu, Some(device)));
         instances.push((gpu, listed));
     }
@@ -151,13 +148,7 @@ impl Instance {
 
     /// Reads an instance. It has its own memory and processes; the sensors are the parent's, and the driver reports no
     /// utilisation in MIG mode.
-    fn read(
-        self,
-        calls: &mut Calls<'_>,
-        lists: &mut Lists,
-        index: u32,
-        on_parent: &mut Listed,
-    ) -> (Gpu, Listed) {
+    fn read(self, calls: &mut Calls<'_>, index: u32, on_parent: &mut Listed) -> (Gpu, Listed) {
         let Self { device, uuid, of } = self;
         let mut gpu = Gpu::without_readings(uuid, index, Missing::Unsupported);
         let gpu_instance = calls.read(device, &library::GPU_INSTANCE, Ok);
@@ -165,7 +156,7 @@ impl Instance {
         gpu.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
         let slice = read_slice(calls, device, of);
         sensors::read_memory(&mut gpu, calls, device);
-        let mut listed = Listed::read(calls, lists, device);
+        let mut listed = Listed::read(calls, device);
         if let (Ok(gpu_instance), Ok(compute_instance)) = (gpu_instance, compute_instance) {
             // Early MIG drivers list the processes of an instance on its parent alone.
             listed.fill_from(on_parent.split_off((gpu_instance, compute_instance)));

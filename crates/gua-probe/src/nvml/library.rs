@@ -4,6 +4,7 @@
 //! driver does not implement, so that callers have one case to handle.
 #![expect(unsafe_code, reason = "the driver library is C")]
 
+use std::cell::RefCell;
 use std::ffi::{CStr, OsStr, c_char};
 use std::marker::PhantomData;
 use std::path::Path;
@@ -15,6 +16,7 @@ use gua_model::{Bytes, GpuUuid, PciId};
 use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
+use super::lists::Lists;
 use crate::fault::DriverFault;
 
 /// Soname of the library in every NVIDIA driver since 2012.
@@ -23,6 +25,7 @@ pub(crate) const SONAME: &str = "libnvidia-ml.so.1";
 /// An open library. Shut down, if it was initialised, and unloaded when dropped.
 pub(crate) struct Library {
     pub(super) raw: sys::NvmlLib,
+    pub(super) lists: RefCell<Lists>,
     is_initialised: bool,
     /// Makes the type `!Send`: concurrent callers of NVML have crashed hosts.
     _one_owner: PhantomData<*mut ()>,
@@ -168,6 +171,7 @@ impl Library {
         }
         let mut library = Self {
             raw,
+            lists: RefCell::default(),
             is_initialised: false,
             _one_owner: PhantomData,
         };

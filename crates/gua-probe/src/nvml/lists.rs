@@ -117,18 +117,17 @@ impl Default for Lists {
     }
 }
 
-impl Lists {
+impl Library {
     /// Lists the processes of a GPU. Entries with a pid that Linux cannot have are left out and counted. An entry with
     /// pid 0 stays: a process that the driver does not name.
-    pub(crate) fn processes(
-        &mut self,
-        library: &Library,
+    pub(super) fn processes(
+        &self,
         device: Device,
         list: List,
     ) -> Result<(Vec<ListEntry>, usize), Code> {
         let mut answer = Err(Code::FUNCTION_NOT_FOUND);
         for version in [Version::V3, Version::V2, Version::V1] {
-            answer = self.processes_by(library, device, list, version);
+            answer = self.processes_by(device, list, version);
             match answer {
                 Err(code) if code.is_unsupported_version() => {}
                 _ => break,
@@ -138,17 +137,17 @@ impl Lists {
     }
 
     fn processes_by(
-        &mut self,
-        library: &Library,
+        &self,
         device: Device,
         list: List,
         version: Version,
     ) -> Result<(Vec<ListEntry>, usize), Code> {
-        let filled = self.records.fill(|buffer, count| {
+        let mut lists = self.lists.borrow_mut();
+        let filled = lists.records.fill(|buffer, count| {
             let buffer = buffer.as_mut_ptr();
             macro_rules! ask {
                 ($symbol:ident) => {
-                    call!(library, $symbol(device.0, count, buffer.cast()))
+                    call!(self, $symbol(device.0, count, buffer.cast()))
                 };
             }
             match (list, version) {
@@ -164,23 +163,19 @@ impl Lists {
             }
         })?;
         let count = filled.len();
-        Ok(decode(self.records.records.as_flattened(), count, version))
+        Ok(decode(lists.records.records.as_flattened(), count, version))
     }
 
     /// Returns `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time.
     /// Empty if the driver has none. Values are unchecked.
-    pub(crate) fn utilisation(
-        &mut self,
-        library: &Library,
-        device: Device,
-        since: u64,
-    ) -> Result<Vec<(u64, u32)>, Code> {
+    pub(super) fn utilisation(&self, device: Device, since: u64) -> Result<Vec<(u64, u32)>, Code> {
         let mut value_type = 0;
         let kind = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
-        let filled = self.samples.fill(|buffer, count| {
+        let mut lists = self.lists.borrow_mut();
+        let filled = lists.samples.fill(|buffer, count| {
             let buffer = buffer.as_mut_ptr();
             call!(
-                library,
+                self,
                 nvmlDeviceGetSamples(device.0, kind, since, &mut value_type, count, buffer)
             )
         });
@@ -197,16 +192,16 @@ impl Lists {
     }
 
     /// Returns `(pid, driver time, SM percent)` of the buffered samples per process after `since`.
-    pub(crate) fn process_utilisation(
-        &mut self,
-        library: &Library,
+    pub(super) fn process_utilisation(
+        &self,
         device: Device,
         since: u64,
     ) -> Result<Vec<(Pid, u64, u32)>, Code> {
-        let filled = self.process_samples.fill(|buffer, count| {
+        let mut lists = self.lists.borrow_mut();
+        let filled = lists.process_samples.fill(|buffer, count| {
             let buffer = buffer.as_mut_ptr();
             call!(
-                library,
+                self,
                 nvmlDeviceGetProcessUtilization(device.0, buffer, count, since)
             )
         });

@@ -5,7 +5,7 @@ use gua_model::{Bytes, Gpu, Missing, Pid, Process, ProcessKind, Reading};
 use super::calls::Calls;
 use super::code::Code;
 use super::library::Device;
-use super::lists::{List, ListEntry, Lists};
+use super::lists::{List, ListEntry};
 use super::tracked::Buffered;
 
 /// The process lists of one GPU or instance: compute, MPS, graphics. Processes of an earlier list come first.
@@ -21,10 +21,10 @@ const KINDS: [ProcessKind; 3] = [
 ];
 
 impl Listed {
-    pub(super) fn read(calls: &mut Calls<'_>, lists: &mut Lists, device: Device) -> Self {
-        let compute = read_list(calls, lists, device, List::Compute);
-        let graphics = read_list(calls, lists, device, List::Graphics);
-        let mps = calls.optional(|library| lists.processes(library, device, List::Mps));
+    pub(super) fn read(calls: &mut Calls<'_>, device: Device) -> Self {
+        let compute = read_list(calls, device, List::Compute);
+        let graphics = read_list(calls, device, List::Graphics);
+        let mps = calls.optional(|library| library.processes(device, List::Mps));
         let mps = mps.map(|(entries, _)| entries);
         let mps = mps.filter(|entries| !entries.is_empty());
         Self([compute, mps.ok_or(Missing::Unsupported), graphics])
@@ -122,18 +122,13 @@ fn larger(one: Reading<Bytes>, other: Reading<Bytes>) -> Reading<Bytes> {
     }
 }
 
-fn read_list(
-    calls: &mut Calls<'_>,
-    lists: &mut Lists,
-    device: Device,
-    list: List,
-) -> Reading<Vec<ListEntry>> {
+fn read_list(calls: &mut Calls<'_>, device: Device, list: List) -> Reading<Vec<ListEntry>> {
     let name = match list {
         List::Compute => "nvmlDeviceGetComputeRunningProcesses",
         List::Graphics => "nvmlDeviceGetGraphicsRunningProcesses",
         List::Mps => "nvmlDeviceGetMPSComputeRunningProcesses",
     };
-    let (entries, dropped) = calls.call(name, |library| lists.processes(library, device, list))?;
+    let (entries, dropped) = calls.call(name, |library| library.processes(device, list))?;
     if dropped > 0 {
         let why = calls.failed(name, Code::IMPLAUSIBLE);
         // A list that contains only impossible PIDs is invalid.

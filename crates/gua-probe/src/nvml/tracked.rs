@@ -9,7 +9,6 @@ use gua_model::{Gpu, GpuUuid, Missing, PciId, Percent, Pid, Place, Reading, Util
 use super::calls::record;
 use super::code::Code;
 use super::library::{Device, Library};
-use super::lists::Lists;
 use super::settings::{Cached, MAX_AGE};
 use crate::backend::Scan;
 
@@ -119,10 +118,10 @@ impl TrackedGpus {
         self.0.iter_mut().for_each(TrackedGpu::drop_handles);
     }
 
-    pub(super) fn drain(&mut self, library: &Library, lists: &mut Lists, now: Duration) {
+    pub(super) fn drain(&mut self, library: &Library, now: Duration) {
         for gpu in &mut self.0 {
             if let Some(device) = gpu.device {
-                gpu.read_buffers(library, lists, device, now);
+                gpu.read_buffers(library, device, now);
             }
         }
     }
@@ -306,16 +305,10 @@ impl TrackedGpu {
     }
 
     /// Reads both buffers to their end and keeps what is new.
-    pub(super) fn read_buffers(
-        &mut self,
-        library: &Library,
-        lists: &mut Lists,
-        device: Device,
-        now: Duration,
-    ) {
+    pub(super) fn read_buffers(&mut self, library: &Library, device: Device, now: Duration) {
         let elapsed = now.saturating_sub(self.read_at);
         self.read_at = now;
-        let covered = match self.read_samples(library, lists, device, (now, elapsed)) {
+        let covered = match self.read_samples(library, device, (now, elapsed)) {
             Ok(Some(samples)) => self.add_samples(&samples),
             Ok(None) => Some(Duration::ZERO),
             Err(code) => {
@@ -325,7 +318,7 @@ impl TrackedGpu {
             }
         };
         let weight = u64::try_from(covered.unwrap_or(elapsed).as_micros()).unwrap_or(u64::MAX);
-        match self.read_process_samples(library, lists, device) {
+        match self.read_process_samples(library, device) {
             Ok(samples) => self
                 .process_samples
                 .pending
@@ -342,13 +335,12 @@ impl TrackedGpu {
     fn read_samples(
         &mut self,
         library: &Library,
-        lists: &mut Lists,
         device: Device,
         (now, elapsed): (Duration, Duration),
     ) -> Result<Option<Vec<(u64, u32)>>, Code> {
         let is_recent = self.reach.is_some_and(|reach| elapsed < reach / 2);
         if let Some(since) = self.samples.since.filter(|_| is_recent) {
-            let fresh = lists.utilisation(library, device, since)?;
+            let fresh = library.utilisation(device, since)?;
             if !fresh.is_empty() {
                 self.fresh_at = now;
                 return Ok(Some(fresh));
@@ -357,7 +349,7 @@ impl TrackedGpu {
                 return Ok(None);
             }
         }
-        let all = lists.utilisation(library, device, 0)?;
+        let all = library.utilisation(device, 0)?;
         self.reach = (all.len() > 1).then(|| UtilWindow::new(None, &all).covered);
         Ok(Some(all))
     }
@@ -367,15 +359,14 @@ impl TrackedGpu {
     fn read_process_samples(
         &mut self,
         library: &Library,
-        lists: &mut Lists,
         device: Device,
     ) -> Result<Vec<(Pid, u64, u32)>, Code> {
         let newest = |samples: &[(Pid, u64, u32)]| samples.iter().map(|(_, at, _)| *at).max();
         let since = self.process_samples.since;
-        let samples = lists.process_utilisation(library, device, since.unwrap_or(0))?;
+        let samples = library.process_utilisation(device, since.unwrap_or(0))?;
         // If the GPU has samples, those show a change of the clock.
         if samples.is_empty() && since.is_some() && self.samples.since.is_none() {
-            let all = newest(&lists.process_utilisation(library, device, 0)?);
+            let all = newest(&library.process_utilisation(device, 0)?);
             if all.is_some_and(|newest| Some(newest) < since) {
                 self.process_samples.since = all;
             }
