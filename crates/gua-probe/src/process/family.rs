@@ -126,20 +126,15 @@ impl Family {
             ended: Vec::new(),
         };
         let (mut sum, mut has_storage) = (self.reaped, false);
-        let pids: Vec<Pid> = self.members.keys().copied().collect();
-        for pid in pids {
-            let known = self.members.get(&pid).map(|member| member.start.0);
-            let seen = self.stat(pid);
-            let Some(seen) = seen.filter(|seen| Some(seen.start) == known) else {
-                self.members.remove(&pid);
-                continue;
+        let mut members = std::mem::take(&mut self.members);
+        members.retain(|pid, member| {
+            let seen = self.stat(*pid);
+            let Some(seen) = seen.filter(|seen| seen.start == member.start.0) else {
+                return false;
             };
-            let storage = self.storage(pid);
+            let storage = self.storage(*pid);
             has_storage |= storage.is_some();
             let (read, written) = storage.unwrap_or_default();
-            let Some(member) = self.members.get_mut(&pid) else {
-                continue;
-            };
             let now = Spent {
                 ticks: seen.ticks,
                 read,
@@ -147,16 +142,16 @@ impl Family {
             };
             member.spent = member.spent.with(now, u64::max);
             sum = sum.with(member.spent, u64::saturating_add);
-            if seen.has_ended() {
-                if seen.parent == self.keeper.0 {
-                    found.ended.push(pid);
-                }
-                continue;
+            if !seen.has_ended() {
+                found.processes += 1;
+                found.threads = found.threads.saturating_add(seen.threads);
+                found.resident += seen.resident();
+            } else if seen.parent == self.keeper.0 {
+                found.ended.push(*pid);
             }
-            found.processes += 1;
-            found.threads = found.threads.saturating_add(seen.threads);
-            found.resident += seen.resident();
-        }
+            true
+        });
+        self.members = members;
         // The kernel drops the resources of a child whose parent ignores its end.
         self.most = self.most.with(sum, u64::max);
         found.processor = of_ticks(self.most.ticks);
