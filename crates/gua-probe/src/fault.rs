@@ -74,9 +74,10 @@ const UNKNOWN: u32 = 999;
 const INSTALL: &str = "install the NVIDIA driver, or name its library with GUA_NVML_LIBRARY";
 const SEE_LOG: &str = "see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps";
 
-fn init_reason(code: u32) -> &'static str {
+/// Returns the meaning of a code at initialisation, and the hint.
+fn meaning(code: u32) -> (&'static str, &'static str) {
     let known = INIT_CODES.iter().find(|(known, ..)| *known == code);
-    known.map_or("the NVIDIA driver refused", |(_, reason, _)| reason)
+    known.map_or(("the NVIDIA driver refused", SEE_LOG), |row| (row.1, row.2))
 }
 
 impl DriverFault {
@@ -93,7 +94,7 @@ impl DriverFault {
             }
             Self::Init { code, text } => {
                 let detail = format!("{text} (NVML code {code})");
-                Some((init_reason(*code).to_owned(), detail))
+                Some((meaning(*code).0.to_owned(), detail))
             }
             _ => None,
         }
@@ -132,10 +133,7 @@ impl DriverFault {
             DriverFault::NotADriver { .. } => {
                 Some("name the real libnvidia-ml.so.1 with GUA_NVML_LIBRARY")
             }
-            DriverFault::Init { code, .. } => {
-                let known = INIT_CODES.iter().find(|(known, ..)| known == code);
-                Some(known.map_or(SEE_LOG, |(_, _, hint)| hint))
-            }
+            DriverFault::Init { code, .. } => Some(meaning(*code).1),
             DriverFault::Hung { .. } => {
                 Some("see `dmesg | grep -i xid`; a hung driver often needs a reboot")
             }
@@ -169,7 +167,7 @@ mod tests {
                 "{sentence}"
             );
             assert_eq!(format!("{INIT_FAILED}{}", fault.reason()), sentence);
-            assert!(seen.insert(init_reason(code)), "{code} shares its sentence");
+            assert!(seen.insert(meaning(code).0), "{code} shares its sentence");
             assert!(fault.hint().is_some());
         }
     }
