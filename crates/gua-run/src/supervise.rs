@@ -11,7 +11,7 @@ use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
 use gua_probe::process::ProcRoot;
 use gua_probe::process::family::{Family, FamilyUse};
-use gua_probe::reader::{Reader, ReaderOptions, Waiting, Woken, sleep};
+use gua_probe::reader::{Reader, ReaderOptions, Woken, sleep};
 use gua_wire::run::json::Fields;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -382,26 +382,10 @@ impl Supervisor {
         if self.watch.samples == 0 || self.fault.is_some() {
             return;
         }
-        if self.requested.is_none() && self.reader.begin().is_err() {
-            return;
-        }
         let until = now + last_sample_limit(now.saturating_sub(self.start.monotonic));
-        loop {
-            let Some(waiting) = self.reader.waiting() else {
-                return;
-            };
-            let answer_alone = Waiting {
-                errors: None,
-                ..waiting
-            };
-            match sleep([], Some(&answer_alone), until) {
-                Ok(Woken { answer: true, .. }) => break,
-                Err(Errno::INTR) => {}
-                _ => return,
-            }
-        }
-        self.requested = None;
-        if let Ok(sample) = self.reader.finish() {
+        let left = until.saturating_sub(clock::monotonic());
+        if let Ok(sample) = self.reader.sample_within(left) {
+            self.requested = None;
             self.watch.close(&sample);
         }
     }
