@@ -1,7 +1,6 @@
 //! The job's first process. It is started as it would be without us, in our process group and with our terminal, so that
 //! signals of the terminal reach both. A signal that is sent to us alone is forwarded. We exit as the job exits.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -24,15 +23,6 @@ use crate::marks::{HandedDown, Marks};
 
 /// Signals that are forwarded. Others end or stop us like any program, and the job continues.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-
-/// The command of a job.
-#[derive(Clone, Debug)]
-pub struct JobCommand {
-    pub program: OsString,
-    pub arguments: Vec<OsString>,
-    /// Added to the inherited environment.
-    pub variables: Vec<(String, OsString)>,
-}
 
 /// Exit status of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +52,7 @@ pub struct Job {
 
 impl Job {
     /// Starts the job. From here on this process is the reaper of orphans among its descendants (prctl(2)).
-    pub fn start(command: &JobCommand, marks: &Marks) -> io::Result<Self> {
+    pub fn start(command: &mut Command, marks: &Marks) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         // A signal that was ignored when we were started (nohup, a background job) stays ignored: a handler would become
         // the default action in the job.
@@ -74,21 +64,13 @@ impl Job {
         // Without it, resource use of orphans is not counted.
         let _ = set_child_subreaper(Some(getpid()));
         marks.hand_down(HandedDown::Yes)?;
-        let mut program = Command::new(&command.program);
-        program
-            .args(&command.arguments)
-            .envs(command.variables.iter().map(|(name, value)| (name, value)));
-        ignored::hand_down(&mut program);
-        let child = program.spawn();
+        ignored::hand_down(command);
+        let child = command.spawn();
         marks.hand_down(HandedDown::No)?;
         let child = child?;
-        let number = i32::try_from(child.id())
-            .ok()
-            .and_then(Number::from_raw)
-            .expect("the kernel numbers processes from 1");
         Ok(Self {
+            number: Number::from_child(&child),
             child,
-            number,
             signals,
         })
     }

@@ -63,7 +63,7 @@ pub use gua_wire::run::log::Seconds;
 pub use gua_wire::run::summary::{LineRule, ResourceSummary};
 
 pub use gpu_use::GpuSummary;
-pub use job::{End, Job, JobCommand, end_by};
+pub use job::{End, Job, end_by};
 pub use lines::LineFile;
 pub use log::RunLog;
 pub use mark_pipe::MarkPipe;

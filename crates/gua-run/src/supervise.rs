@@ -2,6 +2,7 @@
 //! sample's time. The job is started first, and nothing that is done to watch it delays it.
 
 use std::io;
+use std::process::Command;
 use std::time::Duration;
 
 use gua_model::{Pid, Sample, Thresholds};
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
-use crate::job::{End, Job, JobCommand, reap};
+use crate::job::{End, Job, reap};
 use crate::marks::{Mark, Marks, RUN_VARIABLE};
 use crate::record::Record;
 use crate::run_summary::{RunName, RunSummary, RunTime, counted};
@@ -44,7 +45,8 @@ const REAP_DELAY: Duration = Duration::from_millis(100);
 /// Options for watching a job.
 #[derive(Debug)]
 pub struct Options {
-    pub command: JobCommand,
+    /// The job. It inherits this process's standard streams.
+    pub command: Command,
     pub name: RunName,
     pub interval: Duration,
     pub scope: Scope,
@@ -87,20 +89,14 @@ pub struct StartError(#[source] pub io::Error);
 /// Runs a job and watches it until its first process has ended; [`Outcome::conclude`] writes the summary. `on_first_sample`
 /// is called once, if the job lives until its first sample.
 pub fn supervise(
-    options: Options,
+    mut options: Options,
     on_first_sample: impl FnOnce(&RunName, Timestamp),
 ) -> Result<Outcome, StartError> {
     let marks = Marks::new().map_err(StartError)?;
-    let mut command = options.command.clone();
-    let variables = marks.variables().into_iter();
-    command
-        .variables
-        .extend(variables.map(|(name, value)| (name.to_owned(), value.into())));
-    command
-        .variables
-        .push((RUN_VARIABLE.to_owned(), options.name.id.clone().into()));
+    let command = options.command.envs(marks.variables());
+    command.env(RUN_VARIABLE, &options.name.id);
     let start = Moment::now();
-    let job = Job::start(&command, &marks).map_err(StartError)?;
+    let job = Job::start(command, &marks).map_err(StartError)?;
     let mut supervisor = Supervisor::new(options, job, marks, start);
     supervisor.log_start();
     supervisor.run(on_first_sample);

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use gua_claim::{Claim, ClaimDir, random_word};
@@ -11,8 +12,8 @@ use gua_model::{DriverPids, VisibleDevices};
 use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
 use gua_probe::host::{self, HostRoot};
 use gua_run::{
-    End, JobCommand, Options, Outcome, Record, RunName, RunRecorder, Scope, StartError, end_by,
-    supervise, verdict,
+    End, Options, Outcome, Record, RunName, RunRecorder, Scope, StartError, end_by, supervise,
+    verdict,
 };
 use gua_settings::{CUDA_VISIBLE_DEVICES, Inputs};
 use jiff::Timestamp;
@@ -56,23 +57,20 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         check_gpus(&args.gpus, context)?;
     }
     let record = args.out.as_deref().map(open).transpose()?;
-    let mut variables = Vec::new();
+    let mut command = Command::new(program);
+    command.args(arguments);
     let lease = args.claim.map(|count| obtain(count, args, context));
     let mut lease = match lease.transpose()? {
         None => None,
         Some(Err(code)) => return Ok(code),
         Some(Ok(lease)) => {
             scope = Scope::Given(VisibleDevices::parse(&lease.gpus()));
-            variables = lease.variables();
+            command.envs(lease.variables());
             Some(lease)
         }
     };
     let options = Options {
-        command: JobCommand {
-            program: program.clone(),
-            arguments: arguments.to_vec(),
-            variables,
-        },
+        command,
         name: name(args, program),
         interval: args.interval,
         scope,
@@ -234,10 +232,10 @@ impl Lease {
     }
 
     /// Environment that shows the job these GPUs alone, in the order of `nvidia-smi`.
-    fn variables(&self) -> Vec<(String, OsString)> {
-        vec![
-            (CUDA_VISIBLE_DEVICES.to_owned(), self.gpus().into()),
-            ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".into()),
+    fn variables(&self) -> [(&'static str, String); 2] {
+        [
+            (CUDA_VISIBLE_DEVICES, self.gpus()),
+            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
         ]
     }
 
