@@ -1,6 +1,6 @@
 //! Checks of the host: kernel, clock, visibility of processes, other collectors, and the configuration of gua.
 
-use crate::host::collector::{GPU_USAGE_AUDIT, GUA, Running};
+use crate::host::collector::{Collector, GPU_USAGE_AUDIT, GUA};
 use crate::host::mount::HideLevel;
 use crate::host::namespace::{PidLookup, PidNamespace, pid_lookup};
 use crate::host::privilege::Privilege;
@@ -9,7 +9,7 @@ use gua_model::DriverPids;
 use gua_model::text::sanitize;
 
 use super::check::{Finding, Status};
-use super::details::{Collector, Details};
+use super::details::Details;
 use super::facts::Facts;
 
 /// 2026-01-01 and 2100-01-01 UTC: a clock that was set correctly lies in between.
@@ -152,18 +152,14 @@ pub(super) fn hidepid(facts: &Facts) -> Finding {
 }
 
 pub(super) fn collectors(facts: &Facts) -> Finding {
+    let details = Details::Collectors {
+        running: facts.collectors.clone(),
+    };
     let Some(running) = &facts.collectors else {
         let summary = "the search through the processes timed out";
-        return Status::Skipped.finding(summary, Details::Collectors { running: None });
+        return Status::Skipped.finding(summary, details);
     };
-    let row = |one: &Running| Collector {
-        name: one.name,
-        pid: one.pid.0,
-    };
-    let details = Details::Collectors {
-        running: Some(running.iter().map(row).collect()),
-    };
-    let named = |one: &Running| format!("{} (pid {})", one.name, one.pid);
+    let named = |one: &Collector| format!("{} (pid {})", one.name, one.pid);
     let summary = match running.is_empty() {
         true => "none".to_owned(),
         false => running.iter().map(named).collect::<Vec<_>>().join(", "),

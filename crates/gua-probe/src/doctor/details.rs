@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::host::collector::Collector;
 use crate::host::driver::Flavour;
 use crate::host::namespace::PidNamespace;
 
@@ -89,11 +90,4 @@ pub struct GpuXid {
     pub at: jiff::Timestamp,
     pub code: u16,
     pub index: u32,
-}
-
-/// Another collector on this host.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Collector {
-    pub name: &'static str,
-    pub pid: u32,
 }

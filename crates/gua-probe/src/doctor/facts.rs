@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::fault::DriverFault;
 use crate::host::Kernel;
-use crate::host::collector::Running;
+use crate::host::collector::Collector;
 use crate::host::device::Devices;
 use crate::host::disk::Spot;
 use crate::host::driver::KernelModule;
@@ -35,7 +35,7 @@ pub struct Facts {
     pub module: Option<KernelModule>,
     pub driver: Result<Sample, DriverFault>,
     /// `None` if the search for collectors timed out.
-    pub collectors: Option<Vec<Running>>,
+    pub collectors: Option<Vec<Collector>>,
     /// Whether logind removes a user's files from the claim directory.
     pub remove_ipc: RemoveIpc,
     /// Entry at the path of the history; `None` if the file system did not respond in time.

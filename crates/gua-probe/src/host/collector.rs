@@ -4,6 +4,8 @@
 //! and dropped: only a name from a fixed list and a pid leave this module.
 
 use gua_model::Pid;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{HostRoot, read};
 
@@ -25,16 +27,17 @@ const OTHERS: [(&str, &str); 5] = [
     ("all-smi", "all-smi"),
 ];
 
-/// A running collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+/// Another collector on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Collector {
     pub name: &'static str,
+    #[schemars(with = "u32")]
     pub pid: Pid,
 }
 
 /// Returns all collectors that are visible in `/proc`, sorted. Hidden processes are not found.
 #[must_use]
-pub fn collectors(root: &HostRoot) -> Vec<Running> {
+pub fn collectors(root: &HostRoot) -> Vec<Collector> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else {
         return Vec::new();
     };
@@ -42,7 +45,7 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut running: Vec<Running> = pids
+    let mut running: Vec<Collector> = pids
         .filter(|pid| *pid != ourselves)
         .filter_map(|pid| {
             let directory = root.join("proc").join(pid.to_string());
@@ -52,7 +55,7 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
                 true => read(&directory.join("cmdline"), LIMIT).unwrap_or_default(),
                 false => Vec::new(),
             };
-            Some(Running {
+            Some(Collector {
                 name: recognise(&comm, &words)?,
                 pid: Pid(pid),
             })
@@ -209,15 +212,15 @@ mod tests {
         std::fs::create_dir_all(root.join("proc/8")).unwrap();
         std::fs::create_dir_all(root.join("proc/sys")).unwrap();
         let expected = [
-            Running {
+            Collector {
                 name: GPU_USAGE_AUDIT,
                 pid: Pid(30),
             },
-            Running {
+            Collector {
                 name: GUA,
                 pid: Pid(7),
             },
-            Running {
+            Collector {
                 name: "nv-hostengine (DCGM)",
                 pid: Pid(12),
             },

@@ -238,7 +238,7 @@ fn hidden_processes_matter_to_those_who_may_not_see_them() {
 fn running(list: &[(&'static str, u32)]) -> impl FnOnce(&mut Facts) {
     let list = list
         .iter()
-        .map(|(name, pid)| Running {
+        .map(|(name, pid)| Collector {
             name,
             pid: Pid(*pid),
         })
