@@ -156,22 +156,20 @@ impl Page {
     fn row(&mut self, name: &str, status: Option<Status>, text: &str) {
         let text = sanitize(text);
         let names = self.names;
-        match (self.layout, status) {
-            (Layout::Lines, None) => self.line(&format!("  {name}: {text}")),
-            (Layout::Lines, Some(status)) => {
-                self.line(&format!("  {name}: {}, {text}", self.verdict(status, 0)));
-            }
-            (Layout::Columns(..NARROW), status) => {
-                let verdict = status.map(|status| self.verdict(status, 0));
-                self.line(&format!("  {name}  {}", verdict.unwrap_or_default()));
+        let verdict = |width, after: &str| {
+            let verdict = status.map(|status| self.verdict(status, width) + after);
+            verdict.unwrap_or_default()
+        };
+        match self.layout {
+            Layout::Lines => self.line(&format!("  {name}: {}{text}", verdict(0, ", "))),
+            Layout::Columns(..NARROW) => {
+                self.line(&format!("  {name}  {}", verdict(0, "")));
                 self.wrapped("    ", BELOW, &text);
             }
-            (Layout::Columns(_), None) => {
-                self.wrapped(&format!("  {name:<names$}"), 2 + names, &text);
-            }
-            (Layout::Columns(_), Some(status)) => {
-                let beginning = format!("  {name:<names$}{}  ", self.verdict(status, VERDICT));
-                self.wrapped(&beginning, 2 + names + VERDICT + 2, &text);
+            Layout::Columns(_) => {
+                let indent = 2 + names + status.map_or(0, |_| VERDICT + 2);
+                let beginning = format!("  {name:<names$}{}", verdict(VERDICT, "  "));
+                self.wrapped(&beginning, indent, &text);
             }
         }
     }
