@@ -7,28 +7,20 @@ use serde::Serialize;
 
 use super::details::Details;
 
-/// A verdict. Scripts compare these words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    Ok,
-    Warning,
-    Error,
-    /// Not judged, because an earlier check failed.
-    Skipped,
+gua_model::words! {
+    /// A verdict. Scripts compare these words.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Status {
+        Ok = "ok",
+        Warning = "warning",
+        Error = "error",
+        /// Not judged, because an earlier check failed.
+        Skipped = "skipped",
+    }
 }
 
 impl Status {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Ok => "ok",
-            Status::Warning => "warning",
-            Status::Error => "error",
-            Status::Skipped => "skipped",
-        }
-    }
-
     /// Returns a finding with this verdict and without advice.
     pub(super) fn finding(self, summary: impl Into<String>, details: Details) -> Finding {
         Finding {
