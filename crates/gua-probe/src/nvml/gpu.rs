@@ -7,10 +7,10 @@ use gua_model::{Gpu, GpuUuid, Missing, Place, Reading};
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{self, Device, Library, at_most, pci_id, plausible, switch};
+use super::library::{self, Device, Library, at_most, plausible, switch};
 use super::processes::Listed;
+use super::sensors;
 use super::tracked::{TrackedGpu, TrackedInstance};
-use super::{sensors, settings};
 use crate::backend::Scan;
 
 /// Maximum number of MIG instances; today's largest GPU has seven.
@@ -26,23 +26,19 @@ pub(super) fn read(
 ) {
     tracked.read_buffers(library, device, now);
     let buffered = tracked.take_buffered();
-    let (uuid, index) = (tracked.uuid.clone(), tracked.index);
-    let mut calls = Calls::new(library, &mut scan.problems, &uuid, index);
+    let uuid = tracked.known.uuid.clone();
+    let mut calls = Calls::new(library, &mut scan.problems, &uuid, tracked.known.index);
 
-    if tracked.name.is_err() {
-        tracked.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
-    }
-    if tracked.pci.is_err() {
-        tracked.pci = calls.read(device, &library::PCI, pci_id);
-    }
-    let mut gpu = Gpu::without_readings(uuid.clone(), index, Missing::Unsupported);
-    gpu.name = tracked.name.clone();
-    gpu.pci = tracked.pci;
+    sensors::read_identity(&mut tracked.known, &mut calls, device);
+    let mut gpu = tracked.known.clone();
     sensors::read_memory(&mut gpu, &mut calls, device);
     sensors::read_utilisation(&mut gpu, &mut calls, device, buffered.window());
     sensors::read(&mut gpu, &mut calls, device);
-    // After the sensors: whether their calls failed decides whether cached settings are used.
-    settings::read(&mut gpu, &mut tracked.settings, &mut calls, device, now);
+    // After the sensors: known settings are not used if one of their calls failed.
+    if tracked.refreshed_at == Some(now) || calls.has_failed {
+        sensors::read_settings(&mut gpu, &mut calls, device);
+        sensors::copy_settings(&gpu, &mut tracked.known);
+    }
     sensors::read_ecc(&mut gpu, &mut calls, device);
     gpu.mig = calls.read(device, &library::MIG_MODE, switch);
 
@@ -90,7 +86,7 @@ fn read_instances(
     let (mut instances, mut now_tracked) = (Vec::new(), Vec::new());
     for instance in found {
         let device = instance.device;
-        let (gpu, listed) = instance.read(calls, tracked.index, on_parent);
+        let (gpu, listed) = instance.read(calls, tracked.known.index, on_parent);
         now_tracked.push(TrackedInstance::new(&gpu, Some(device)));
         instances.push((gpu, listed));
     }

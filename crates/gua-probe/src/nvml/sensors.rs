@@ -10,7 +10,7 @@ use gua_model::{
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{self, Device, at_most, plausible, switch};
+use super::library::{self, Device, at_most, pci_id, plausible, switch};
 
 /// Ten kilowatts: eight times the draw of the largest module.
 const MAX_MILLIWATTS: u32 = 10_000_000;
@@ -52,7 +52,23 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     gpu.throttle = calls.read(device, &library::THROTTLE, |bits| Ok(ThrottleReasons(bits)));
 }
 
-/// Reads the settings of a GPU. They are cached, and [`copy_settings`] takes each of them from the cache.
+/// Reads the name and the address of a GPU unless they are known.
+pub(super) fn read_identity(known: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
+    if known.name.is_err() {
+        known.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
+    }
+    if known.pci.is_err() {
+        known.pci = calls.read(device, &library::PCI, pci_id);
+    }
+}
+
+/// Copies the name and the address, which a lost GPU keeps.
+pub(super) fn copy_identity(from: &Gpu, to: &mut Gpu, why: Missing) {
+    to.name = from.name.clone().map_err(|_| why);
+    to.pci = from.pci.map_err(|_| why);
+}
+
+/// Reads the settings of a GPU. They are kept for the next ticks, for which [`copy_settings`] names each of them.
 pub(super) fn read_settings(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     gpu.power_limit = milliwatts(calls, device, &library::POWER_LIMIT);
     gpu.ecc_mode = calls.read(device, &library::ECC_MODE, switch);

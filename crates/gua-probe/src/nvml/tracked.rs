@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gua_model::{Gpu, GpuUuid, Missing, PciId, Percent, Pid, Place, Reading, UtilWindow};
+use gua_model::{Gpu, GpuUuid, Missing, Percent, Pid, Place, Reading, UtilWindow};
 
 use super::calls::record;
 use super::code::Code;
 use super::library::{Device, Library};
-use super::settings::{Cached, MAX_AGE};
+use super::{is_recent, sensors};
 use crate::backend::Scan;
 
 /// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the
@@ -45,8 +45,8 @@ impl TrackedGpus {
         now: Duration,
         scan: &mut Scan,
     ) -> Option<(&mut TrackedGpu, Device)> {
-        let before = self.0.iter().position(|gpu| gpu.index == index);
-        let remembered = before.map(|place| self.0[place].uuid.clone());
+        let before = self.0.iter().position(|gpu| gpu.known.index == index);
+        let remembered = before.map(|place| self.0[place].known.uuid.clone());
         let mut failed = |name, code| {
             let gpu = (remembered.as_ref(), index);
             record(&mut scan.problems, library, gpu, name, code);
@@ -68,7 +68,7 @@ impl TrackedGpus {
             .uuid(device)
             .map_err(|code| failed("nvmlDeviceGetUUID", code))
             .ok()?;
-        let known = self.0.iter().position(|gpu| gpu.uuid == uuid);
+        let known = self.0.iter().position(|gpu| gpu.known.uuid == uuid);
         let is_refused = match known {
             Some(place) => self.0[place].is_seen,
             None => self.0.len() >= MAX_GPUS,
@@ -83,9 +83,9 @@ impl TrackedGpus {
         });
         let gpu = &mut self.0[place];
         gpu.is_seen = true;
-        gpu.index = index;
+        gpu.known.index = index;
         gpu.device = Some(device);
-        gpu.identified_at = Some(now);
+        gpu.refreshed_at = Some(now);
         Some((gpu, device))
     }
 
@@ -103,7 +103,7 @@ impl TrackedGpus {
     /// Finds the GPU, or the parent of the instance, with this UUID, and the handle of the GPU or instance itself.
     pub(super) fn find(&mut self, uuid: &GpuUuid) -> Option<(&mut TrackedGpu, Device)> {
         self.0.iter_mut().find_map(|gpu| {
-            let device = match gpu.uuid == *uuid {
+            let device = match gpu.known.uuid == *uuid {
                 true => gpu.device,
                 false => {
                     let mut instances = gpu.instances.iter();
@@ -133,20 +133,14 @@ impl TrackedGpus {
 
 /// One GPU over the life of the process.
 pub(super) struct TrackedGpu {
-    pub(super) uuid: GpuUuid,
-    pub(super) index: u32,
+    /// The GPU with its identity and its settings alone. Its name and its address are read until they are known.
+    pub(super) known: Gpu,
     /// Whether it was identified in this scan.
     is_seen: bool,
     /// Handle, valid while the library is open; `None` while the GPU does not answer.
     device: Option<Device>,
-    /// Read until it is known.
-    pub(super) name: Reading<String>,
-    /// Read until it is known.
-    pub(super) pci: Reading<PciId>,
-    /// Time at which the UUID of the handle was last read.
-    identified_at: Option<Duration>,
-    /// The GPU when its settings were last read.
-    pub(super) settings: Option<Cached<Gpu>>,
+    /// Time at which the UUID of the handle and the settings were last read; `None` after a call has failed.
+    pub(super) refreshed_at: Option<Duration>,
     /// MIG instances at the time when they could last be listed.
     pub(super) instances: Vec<TrackedInstance>,
     samples: Cursor<UtilWindow>,
@@ -258,14 +252,10 @@ impl Buffered {
 impl TrackedGpu {
     fn new(uuid: GpuUuid) -> Self {
         Self {
-            uuid,
-            index: 0,
+            known: Gpu::without_readings(uuid, 0, Missing::Unsupported),
             is_seen: false,
             device: None,
-            name: Err(Missing::Failed),
-            pci: Err(Missing::Failed),
-            identified_at: None,
-            settings: None,
+            refreshed_at: None,
             instances: Vec::new(),
             samples: Cursor::default(),
             process_samples: Cursor::default(),
@@ -278,10 +268,9 @@ impl TrackedGpu {
     /// Reports whether this index and handle were recently identified as this GPU. A handle denotes one GPU as long as
     /// the library is open.
     fn is_identified_by(&self, device: Device, index: u32, now: Duration) -> bool {
-        let is_recent = |at| now.saturating_sub(at) < MAX_AGE;
         self.device == Some(device)
-            && self.index == index
-            && self.identified_at.is_some_and(is_recent)
+            && self.known.index == index
+            && self.refreshed_at.is_some_and(|at| is_recent(at, now))
     }
 
     /// Drops the handles: the GPU does not answer, or the library is being closed.
@@ -295,8 +284,7 @@ impl TrackedGpu {
 
     /// Makes the next scan read everything again, because a call for the GPU has failed.
     pub(super) fn expire_cache(&mut self) {
-        self.identified_at = None;
-        self.settings = None;
+        self.refreshed_at = None;
     }
 
     fn drain_due(&self) -> Option<Duration> {
@@ -403,9 +391,9 @@ impl TrackedGpu {
     /// Returns the GPU and its instances without readings. They stay in the sample: capacity does not shrink because it
     /// cannot be read.
     fn without_readings(&self, why: Missing) -> Vec<Gpu> {
-        let mut gpu = Gpu::without_readings(self.uuid.clone(), self.index, why);
-        gpu.name = self.name.clone().map_err(|_| why);
-        gpu.pci = self.pci.map_err(|_| why);
+        let known = &self.known;
+        let mut gpu = Gpu::without_readings(known.uuid.clone(), known.index, why);
+        sensors::copy_identity(known, &mut gpu, why);
         if !self.instances.is_empty() {
             let instances = u32::try_from(self.instances.len()).unwrap_or(u32::MAX);
             gpu.place = Place::Parent { instances };
@@ -419,7 +407,7 @@ impl TrackedGpu {
     pub(super) fn instances_without_readings(&self, why: Missing) -> Vec<Gpu> {
         let gpu = |instance: &TrackedInstance| Gpu {
             place: instance.place.clone(),
-            ..Gpu::without_readings(instance.uuid.clone(), self.index, why)
+            ..Gpu::without_readings(instance.uuid.clone(), self.known.index, why)
         };
         self.instances.iter().map(gpu).collect()
     }
