@@ -19,7 +19,7 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Sent};
 
-use crate::marks::{HandedDown, Marks};
+use crate::marks::Marks;
 
 /// Signals that are forwarded. Others end or stop us like any program, and the job continues.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -63,11 +63,8 @@ impl Job {
         let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)?;
         // Without it, resource use of orphans is not counted.
         let _ = set_child_subreaper(Some(getpid()));
-        marks.hand_down(HandedDown::Yes)?;
         ignored::hand_down(command);
-        let child = command.spawn();
-        marks.hand_down(HandedDown::No)?;
-        let child = child?;
+        let child = marks.hand_down(|| command.spawn())?;
         Ok(Self {
             number: Number::from_child(&child),
             child,

@@ -117,13 +117,12 @@ impl Marks {
         ]
     }
 
-    /// Sets whether a program that is started now inherits the descriptor.
-    pub(crate) fn hand_down(&self, handed: HandedDown) -> io::Result<()> {
-        let flags = match handed {
-            HandedDown::Yes => FdFlags::empty(),
-            HandedDown::No => FdFlags::CLOEXEC,
-        };
-        Ok(fcntl_setfd(&self.write, flags)?)
+    /// Starts a program that inherits the descriptor.
+    pub(crate) fn hand_down<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        fcntl_setfd(&self.write, FdFlags::empty())?;
+        let started = start();
+        fcntl_setfd(&self.write, FdFlags::CLOEXEC)?;
+        started
     }
 
     /// Readable when there are marks.
@@ -179,12 +178,6 @@ fn own_reader(write: OwnedFd) -> OwnedFd {
     let path = format!("/proc/self/fd/{}", write.as_raw_fd());
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).unwrap_or(write)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandedDown {
-    Yes,
-    No,
 }
 
 #[cfg(test)]
