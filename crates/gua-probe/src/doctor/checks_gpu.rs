@@ -157,16 +157,14 @@ pub(super) fn utilisation(sample: &Sample) -> Finding {
 
 pub(super) fn memory_errors(sample: &Sample) -> Finding {
     let counting = physical(sample, |gpu| gpu.ecc_uncorrected.is_ok());
-    let errors = counting
-        .iter()
-        .filter_map(|gpu| Some((gpu.index, gpu.ecc_uncorrected.ok()?)));
-    let bad: Vec<(u32, u64)> = errors.filter(|(_, errors)| *errors > 0).collect();
-    let rows = bad
-        .iter()
-        .map(|&(index, uncorrected)| GpuErrors { index, uncorrected });
+    let errors = counting.iter().filter_map(|gpu| {
+        let index = gpu.index;
+        let uncorrected = gpu.ecc_uncorrected.ok().filter(|errors| *errors > 0)?;
+        Some(GpuErrors { index, uncorrected })
+    });
     let details = Details::MemoryErrors {
         gpus_with_ecc: counting.len(),
-        gpus_with_errors: rows.collect(),
+        gpus_with_errors: errors.collect(),
     };
     let faulty = physical(sample, |gpu| !memory_faults(gpu).is_empty());
     if faulty.is_empty() && counting.is_empty() {
@@ -180,10 +178,9 @@ pub(super) fn memory_errors(sample: &Sample) -> Finding {
         format!("{}: {faults}", named(sample, gpu.index))
     });
     let summary = each.collect::<Vec<_>>().join(", ");
-    let indexes: Vec<u32> = faulty.iter().map(|gpu| gpu.index).collect();
     Status::Warning.finding(summary, details).advise(format!(
         "Reset with `nvidia-smi --gpu-reset -i {}`, and replace the GPU if the errors come back.",
-        joined(&indexes, ",")
+        joined(&indexes(&faulty), ",")
     ))
 }
 
@@ -201,8 +198,7 @@ fn memory_faults(gpu: &Gpu) -> Vec<String> {
 /// Checks the Xid errors in the kernel log. Most users may not read it, which costs nothing else.
 pub(super) fn xid_errors(sample: &Sample) -> Finding {
     let read = physical(sample, |gpu| gpu.xid.is_ok());
-    let found = physical(sample, |gpu| matches!(gpu.xid, Ok(Some(_))));
-    let rows = found
+    let rows = read
         .iter()
         .filter_map(|gpu| Some((gpu.index, gpu.xid.ok()??)));
     let rows: Vec<_> = rows.collect();
