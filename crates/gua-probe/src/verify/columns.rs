@@ -1,7 +1,5 @@
 //! The columns of `nvidia-smi` that have a counterpart among gua's readings, and how far the two may be apart.
 
-use std::fmt;
-
 use gua_model::id::PciId;
 use gua_model::readings::{READINGS, ReadingKind, ReadingValue};
 use gua_model::sample::MemoryRepairs;
@@ -62,9 +60,13 @@ impl Column {
     pub(super) fn shown(&self, value: i64) -> String {
         let stored = u64::try_from(value).ok();
         let stored = stored.filter(|_| self.reading.is_for("pci"));
-        match stored.and_then(PciId::from_stored) {
-            Some(address) => address.to_string(),
-            None => Value(value, self.scale).to_string(),
+        if let Some(address) = stored.and_then(PciId::from_stored) {
+            return address.to_string();
+        }
+        let (whole, rest) = (value / self.scale, value % self.scale);
+        match rest.saturating_abs() * 10 / self.scale {
+            0 => whole.to_string(),
+            tenths => format!("{whole}.{tenths}"),
         }
     }
 
@@ -210,18 +212,4 @@ pub(super) fn parse(cell: &str, scale: i64) -> Option<i64> {
     let thousandths: i64 = part.parse().ok()?;
     let part = thousandths.checked_mul(scale)? / 1000;
     whole.checked_mul(scale)?.checked_add(part)
-}
-
-/// A value in units of nvidia-smi.
-pub(super) struct Value(pub(super) i64, pub(super) i64);
-
-impl fmt::Display for Value {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(value, scale) = *self;
-        let tenths = (value % scale).saturating_abs() * 10 / scale;
-        match tenths {
-            0 => write!(out, "{}", value / scale),
-            _ => write!(out, "{}.{tenths}", value / scale),
-        }
-    }
 }
