@@ -5,17 +5,13 @@ use std::time::Duration;
 use gua_model::Micros;
 use gua_model::run::RolledUp;
 use gua_probe::process::family::FamilyUse;
-use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::energy::Measured;
 use crate::gpu_use::{GpuSummary, GpuUse};
-use crate::job::End;
-use crate::means::rounded;
 use crate::phases::PhaseSummary;
 use crate::tree_use::TreeSummary;
 use crate::watch::Watch;
@@ -78,20 +74,11 @@ pub struct RunName {
     pub host: String,
 }
 
-/// Times of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunTime {
-    pub(crate) started: Timestamp,
-    pub(crate) ended: Timestamp,
-    pub(crate) took: Duration,
-    pub(crate) interval: Duration,
-}
-
 impl RunSummary {
+    /// `took` is the duration of the run.
     pub(crate) fn new(
-        name: &RunName,
-        time: RunTime,
-        end: End,
+        run: RunFacts,
+        took: Duration,
         watch: &Watch,
         last: &FamilyUse,
         mut notes: Vec<String>,
@@ -115,24 +102,9 @@ impl RunSummary {
         notes.extend(watch.gpus.iter().filter_map(unmeasured_energy));
         Self {
             resources,
-            run: RunFacts {
-                version: 1,
-                id: name.id.clone(),
-                name: name.name.clone(),
-                host: name.host.clone(),
-                started: stamp(time.started),
-                ended: stamp(time.ended),
-                seconds: rounded(time.took.as_secs_f64(), 3),
-                exit_code: end.shell_code(),
-                signal: match end {
-                    End::Code(_) => None,
-                    End::Signal(signal) => Some(signal),
-                },
-                interval_seconds: time.interval.as_secs_f64(),
-                samples: watch.samples,
-            },
+            run,
             gpus,
-            tree: watch.tree.summary(last, time.took),
+            tree: watch.tree.summary(last, took),
             phases: watch.phases.done.clone(),
             values: watch.values.clone(),
             unmeasured: watch.tally.missing(),

@@ -14,14 +14,16 @@ use gua_probe::process::ProcRoot;
 use gua_probe::process::family::{Family, FamilyUse};
 use gua_probe::reader::{Reader, ReaderOptions, Woken, sleep};
 use gua_wire::run::json::Fields;
+use gua_wire::run::log::stamp;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
 use crate::job::{End, Job, reap};
 use crate::marks::{Mark, Marks, RUN_VARIABLE};
+use crate::means::rounded;
 use crate::record::Record;
-use crate::run_summary::{RunName, RunSummary, RunTime, counted};
+use crate::run_summary::{RunFacts, RunName, RunSummary, counted};
 use crate::watch::{Scope, Watch, sample_fields};
 
 /// Delay before the first sample. A job that ends before it is not sampled: reading the driver would take longer than the
@@ -348,14 +350,25 @@ impl Supervisor {
         if let Some(phase) = self.watch.phases.end(end.since_boot) {
             self.record(|record| record.phase(end.at, &phase));
         }
-        let time = RunTime {
-            started: self.start.at,
-            ended: end.at,
-            took: end.since_boot.saturating_sub(self.start.since_boot),
-            interval: self.options.interval,
-        };
+        let took = end.since_boot.saturating_sub(self.start.since_boot);
         let notes = self.all_notes(end.monotonic);
-        let mut summary = RunSummary::new(&self.options.name, time, how, &self.watch, &last, notes);
+        let run = RunFacts {
+            version: 1,
+            id: self.options.name.id.clone(),
+            name: self.options.name.name.clone(),
+            host: self.options.name.host.clone(),
+            started: stamp(self.start.at),
+            ended: stamp(end.at),
+            seconds: rounded(took.as_secs_f64(), 3),
+            exit_code: how.shell_code(),
+            signal: match how {
+                End::Code(_) => None,
+                End::Signal(signal) => Some(signal),
+            },
+            interval_seconds: self.options.interval.as_secs_f64(),
+            samples: self.watch.samples,
+        };
+        let mut summary = RunSummary::new(run, took, &self.watch, &last, notes);
         if let Some(record) = &mut self.options.record {
             let data = Fields::new()
                 .with("exit_code", how.shell_code())
