@@ -59,12 +59,8 @@ impl Line {
             return Err("`else` goes with `bursts`");
         }
         let otherwise = line.otherwise.unwrap_or(0.0);
-        let mut numbers: Vec<f64> = vec![every.unwrap_or(0.0), otherwise];
         let pieces = match (line.ramp, line.square, &line.bursts, &line.steps) {
-            (Some(ramp), None, None, None) => {
-                numbers.extend([ramp.from, ramp.to, ramp.seconds]);
-                ramp_pieces(ramp)
-            }
+            (Some(ramp), None, None, None) => ramp_pieces(ramp),
             (None, Some(square), None, None) => {
                 if every.is_some() {
                     return Err("a square wave repeats by its `period`, not by `every`");
@@ -75,27 +71,22 @@ impl Line {
                 if !(0.0..=1.0).contains(&square.duty) {
                     return Err("a duty is a share from 0 to 1");
                 }
-                numbers.extend([square.low, square.high, square.period, square.phase]);
                 (every, phase) = (Some(square.period), square.phase);
                 let low_from = square.duty * square.period;
                 steps(&[(0.0, square.high), (low_from, square.low)])
             }
-            (None, None, Some(bursts), None) => {
-                let of_burst = |burst: &Burst| [burst.at, burst.seconds, burst.value];
-                numbers.extend(bursts.iter().flat_map(of_burst));
-                steps_of_bursts(bursts, otherwise)
-            }
+            (None, None, Some(bursts), None) => steps_of_bursts(bursts, otherwise),
             (None, None, None, Some(points)) => {
                 if points.is_empty() || !points.is_sorted_by(|a, b| a.0 < b.0) {
                     return Err("steps are at least one, each later than the one before");
                 }
-                numbers.extend(points.iter().flat_map(|(at, value)| [*at, *value]));
                 steps(points)
             }
             _ => return Err("a time line is one of `ramp`, `square`, `bursts`, `steps`"),
         };
-        let is_sane = |number: &f64| number.is_finite() && number.abs() <= 1e18;
-        match numbers.iter().all(is_sane) {
+        let is_sane = |number: f64| number.is_finite() && number.abs() <= 1e18;
+        let numbers = pieces.iter().flat_map(|piece| [piece.at, piece.value]);
+        match numbers.chain([phase]).chain(every).all(is_sane) {
             true => Ok(Line {
                 pieces,
                 every,
