@@ -24,6 +24,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
+use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,6 +85,16 @@ impl ProcRoot {
         let text = self.read(pid, "stat")?;
         let (comm, stat) = parse::stat(&text).ok_or(Missing::Failed)?;
         Ok((comm.to_vec(), stat))
+    }
+
+    /// Returns a process and its visible ancestors, nearest first, each with its short name and its numbers.
+    fn chain(&self, pid: Pid) -> impl Iterator<Item = (Pid, Vec<u8>, Stat)> {
+        let read = move |pid: Pid| {
+            let (comm, stat) = self.stat(pid).ok()?;
+            Some((pid, comm, stat))
+        };
+        let chain = iter::successors(read(pid), move |(_, _, stat)| read(Pid(stat.parent)));
+        chain.take(MAX_CHAIN_LENGTH)
     }
 
     /// Returns why a process is not in the tree: it does not exist, or it is hidden. `hidepid` hides other users' processes

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gua_model::id::Pid;
 
-use super::{MAX_CHAIN_LENGTH, ProcRoot, parse};
+use super::{ProcRoot, parse};
 
 /// A process and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,18 +19,13 @@ pub struct Ancestor {
 pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();
     for pid in pids {
-        let mut at = *pid;
-        for _ in 0..MAX_CHAIN_LENGTH {
-            if at.0 == 0 || known.contains_key(&at) {
+        for (at, comm, stat) in root.chain(*pid) {
+            if known.contains_key(&at) {
                 break;
             }
-            let Ok((comm, stat)) = root.stat(at) else {
-                break;
-            };
             let parent = Pid(stat.parent);
             let name = parse::comm(&comm).unwrap_or_default();
             known.insert(at, Ancestor { parent, name });
-            at = parent;
         }
     }
     known

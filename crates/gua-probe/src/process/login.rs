@@ -10,7 +10,7 @@ use std::path::Path;
 use gua_model::id::{Pid, Uid};
 
 use super::tree::Seen;
-use super::{MAX_CHAIN_LENGTH, ProcRoot, parse};
+use super::{ProcRoot, parse};
 use crate::host::logind;
 
 /// Name of the daemon that starts the processes of a Slurm job as its user.
@@ -72,30 +72,22 @@ impl Ancestor {
 
 /// Returns the process and its ancestors without pid 1, nearest first.
 fn ancestors(proc: &ProcRoot, pid: Pid) -> Vec<Ancestor> {
-    let mut found = Vec::new();
-    let mut at = pid;
-    while at > Pid(1) && found.len() < MAX_CHAIN_LENGTH {
-        let Some((ancestor, parent)) = ancestor(proc, at) else {
-            break;
-        };
-        found.push(ancestor);
-        at = parent;
-    }
-    found
+    let chain = proc.chain(pid).take_while(|(at, ..)| *at > Pid(1));
+    chain
+        .map_while(|(at, comm, _)| ancestor(proc, at, comm))
+        .collect()
 }
 
-fn ancestor(proc: &ProcRoot, pid: Pid) -> Option<(Ancestor, Pid)> {
-    let (comm, stat) = proc.stat(pid).ok()?;
+fn ancestor(proc: &ProcRoot, pid: Pid, comm: Vec<u8>) -> Option<Ancestor> {
     let uids = parse::status_uids(&proc.read(pid, "status").ok()?)?;
     let number = |name: &str| parse::loginuid(&proc.read(pid, name).ok()?)?;
-    let ancestor = Ancestor {
+    Some(Ancestor {
         comm,
         own: Uid(uids.effective),
         is_root: (uids.real, uids.effective) == (0, 0),
         login: number("loginuid").map(Uid),
         session: number("sessionid"),
-    };
-    Some((ancestor, Pid(stat.parent)))
+    })
 }
 
 /// Reports whether root began the audit session: its first process is root's, and that is the child of a process of root
