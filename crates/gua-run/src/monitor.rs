@@ -183,31 +183,29 @@ fn sample_processors(path: PathBuf) -> impl FnMut() -> Sampled {
         file.write(metrics::CPU_HEADER);
         Ok(file)
     };
-    move || {
+    let mut sample = move || -> io::Result<Sampled> {
         let now = processor_time(&host).ok();
         let shares = now.zip(earlier).and_then(|(now, then)| now.since(&then));
         earlier = now.or(earlier);
         let Some(shares) = shares else {
-            return Sampled::default();
+            return Ok(Sampled::default());
         };
         let line = metrics::cpu_line(clock::now(), shares.usr_pct, shares.idle_pct);
         let file = match &mut file {
             Some(file) => file,
-            none => match create() {
-                Ok(created) => none.insert(created),
-                Err(error) => {
-                    return Sampled {
-                        write_error: Some(error),
-                        ..Sampled::default()
-                    };
-                }
-            },
+            none => none.insert(create()?),
         };
-        Sampled {
+        Ok(Sampled {
             has_lines: file.write(&line),
             fault: None,
             write_error: file.copied_error(),
-        }
+        })
+    };
+    move || {
+        sample().unwrap_or_else(|error| Sampled {
+            write_error: Some(error),
+            ..Sampled::default()
+        })
     }
 }
 
