@@ -5,6 +5,8 @@
 //! screen is narrow, and how to get its [`Cell`] from a row. [`Table::of`] evaluates the columns over rows. A cell
 //! holds a number with its unit; each output only decides how many digits it shows.
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 
 use crate::text::{clip, columns, sanitize};
@@ -283,11 +285,24 @@ impl Table {
     }
 
     /// The table of these columns over these rows.
-    pub fn of<'a, R: 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
-        let cells = |row: &'a R| columns.iter().map(|column| (column.cell)(row)).collect();
+    pub fn of<R, I: Borrow<R>>(columns: &[Column<R>], rows: impl IntoIterator<Item = I>) -> Self {
+        let cells = |row: I| {
+            let cells = columns.iter().map(|column| (column.cell)(row.borrow()));
+            cells.collect()
+        };
         Self {
             columns: columns.iter().map(Column::header).collect(),
             rows: rows.into_iter().map(cells).collect(),
+        }
+    }
+
+    /// Tables with the same rows, one beside the other.
+    #[must_use]
+    pub fn beside(self, right: Self) -> Self {
+        let rows = self.rows.into_iter().zip(right.rows);
+        Self {
+            columns: [self.columns, right.columns].concat(),
+            rows: rows.map(|(left, right)| [left, right].concat()).collect(),
         }
     }
 

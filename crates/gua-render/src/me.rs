@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-use crate::document::{Window, cells, documents, headers, local, pretty, rows};
+use crate::document::{Window, documents, local, pretty, rows};
 use crate::listing::{ClaimEntry, ClaimsDocument};
 use crate::quota::{self, QuotaRow, quota_rows};
 use crate::report::{IdleTime, PersonSums};
@@ -177,16 +177,10 @@ impl MeDocument {
     /// Returns the processes as one table.
     #[must_use]
     pub fn table(&self) -> Table {
-        let holding = headers("", Holding::COLUMNS);
-        let idle = headers("", IdleTime::COLUMNS);
-        let row = |held: &HeldGpu| {
-            let holding = cells(Holding::COLUMNS, Some(&held.holding));
-            [holding, cells(IdleTime::COLUMNS, Some(&held.idle))].concat()
-        };
-        Table {
-            columns: [holding, idle].concat(),
-            rows: self.gpus.iter().flatten().map(row).collect(),
-        }
+        let gpus = || self.gpus.iter().flatten();
+        let idle = gpus().map(|held| &held.idle);
+        Table::of(Holding::COLUMNS, gpus().map(|held| &held.holding))
+            .beside(Table::of(IdleTime::COLUMNS, idle))
     }
 
     #[must_use]

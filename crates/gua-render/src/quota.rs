@@ -186,7 +186,7 @@ pub fn percentages_json(percentages: Table, at: Timestamp, zone: &TimeZone) -> S
 /// Returns the rows of [`quota_rows`] as a table.
 #[must_use]
 pub fn table(standings: &[Standing]) -> Table {
-    Table::of(QuotaRow::COLUMNS, &quota_rows(standings))
+    Table::of(QuotaRow::COLUMNS, quota_rows(standings))
 }
 
 /// Formats the limits for display, with fewer columns than [`quota_rows`] and more words.

@@ -32,8 +32,8 @@ use jiff::tz::TimeZone;
 
 pub use self::asked::{Asked, Words};
 pub use self::by::{
-    By, GpuRow, GpuSums, IdleHolder, IdleTime, PersonSums, RowSums, StateRow, UserRow,
-    WorkloadSums, gpu_rows, state_rows, table, user_rows,
+    By, GpuRow, GpuSums, IdleTime, PersonSums, RowSums, StateRow, UserRow, gpu_rows, state_rows,
+    table, user_rows,
 };
 use self::by::{hour_columns, occurring_states};
 pub use self::compare::page_table;

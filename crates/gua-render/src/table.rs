@@ -6,14 +6,14 @@ pub use gua_model::table::{Cell, Column, Header, Table, rounded};
 
 /// Builds a table with one line for each row. A column has a key, a title (by default the key) and a cell.
 macro_rules! table {
-    ($row:pat in $rows:expr => $( $key:literal $(as $title:expr)? => $cell:expr, )*) => {
+    ($row:pat in $rows:expr => $( $key:tt $(as $title:expr)? => $cell:expr, )*) => {
         $crate::table::Table {
             columns: vec![$( $crate::table::Header::new($key, $crate::table::table!(@title $key $(, $title)?)) ),*],
             rows: $rows.into_iter().map(|$row| vec![$( $crate::table::Cell::from($cell) ),*]).collect(),
         }
     };
-    (@title $key:literal) => { $key };
-    (@title $key:literal, $title:expr) => { $title };
+    (@title $key:tt) => { $key };
+    (@title $key:tt, $title:expr) => { $title };
 }
 
 pub(crate) use table;

@@ -3,13 +3,14 @@
 
 use gua_model::idle::Idle;
 use gua_model::report::groups::{GroupKind, WorkloadKind};
-use gua_model::report::{Hold, PersonRow, Report, ReportedGpu, Sums};
+use gua_model::report::{PersonRow, Report, ReportedGpu, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use jiff::Timestamp;
 
 use super::labels;
-use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
+use crate::document::{Hours, Kilowatthours, Percent, Share, documents, rows};
+use crate::table::table;
 
 gua_model::words! {
     /// Rows of the table, with the value of `--by`.
@@ -90,15 +91,6 @@ rows! {
         energy_kwh: Option<Kilowatthours> as "kWh" = sums.counted_energy().map(Kilowatthours::from),
     }
 
-    /// Hours of a job, pod or container, from its sessions. They do not say how a shared GPU is charged, or what it drew.
-    pub struct WorkloadSums from (sums: &OwnerTotal) {
-        /// GPU-ticks on which it held a GPU, also before the window.
-        samples: u64 = sums.samples(),
-        held_hours: Hours as "held h" = Hours(sums.hours()),
-        idle_held_hours: Hours as "idle-held h" = Hours(sums.idle_hours()),
-        idle_held_share: Option<Share> as "idle-held" = sums.idle_share().map(Share),
-    }
-
     /// Hours and energy of GPUs.
     pub struct GpuSums from (sums: &Sums, gap: Option<Micros>) {
         /// GPU-ticks.
@@ -137,15 +129,6 @@ rows! {
         idle_unobserved_seconds: Option<u64> as "gap s" =
             idle.map(|idle| idle.unobserved.0 / Micros::PER_SECOND),
     }
-
-    /// A holder of an idle GPU.
-    pub struct IdleHolder from (hold: &Hold) {
-        user: Option<String> = hold.owner.clone(),
-        process: Option<String> = hold.process.clone(),
-        pid: Option<u32> = hold.pid.map(|pid| pid.0),
-        held_since: Timestamp as "held since" = hold.period.from(),
-        peak_memory_bytes: Option<u64> as "peak bytes" = hold.peak_memory.map(|memory| memory.0),
-    }
 }
 
 /// The sums of a row: of the GPUs or, in a report about one person, of that person.
@@ -161,26 +144,6 @@ impl RowSums {
         match report.person {
             Some(_) => RowSums::Person(PersonSums::new(&sums.held)),
             None => RowSums::Gpu(GpuSums::new(sums, gap)),
-        }
-    }
-
-    /// The sums of a part of the window; without capacity, there are no gaps.
-    fn of_time(report: &Report, sums: &Sums, gap: Micros) -> Self {
-        let gap = (report.coverage.capacity > Micros(0)).then_some(gap);
-        Self::new(report, sums, gap)
-    }
-
-    fn headers(report: &Report) -> Vec<Header> {
-        match report.person {
-            Some(_) => PersonSums::COLUMNS.iter().map(Column::header).collect(),
-            None => GpuSums::COLUMNS.iter().map(Column::header).collect(),
-        }
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        match self {
-            RowSums::Gpu(sums) => cells(GpuSums::COLUMNS, Some(sums)),
-            RowSums::Person(sums) => cells(PersonSums::COLUMNS, Some(sums)),
         }
     }
 }
@@ -202,11 +165,12 @@ documents! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub gpu_part: Option<String> = gpu.share(),
         #[serde(flatten)]
-        pub sums: RowSums = {
-            let gap = (gpu.covered.capacity > Micros(0)).then_some(gpu.covered.gap);
-            RowSums::new(report, &gpu.sums, gap)
-        },
+        pub sums: RowSums = RowSums::new(report, &gpu.sums, gap_of(gpu)),
     }
+}
+
+fn gap_of(gpu: &ReportedGpu) -> Option<Micros> {
+    (gpu.covered.capacity > Micros(0)).then_some(gpu.covered.gap)
 }
 
 /// The people of a report.
@@ -227,117 +191,114 @@ pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
 pub fn table(report: &Report, by: By) -> Table {
     let key = by.as_str();
     match by {
-        By::User => named(key, &report.people, PersonSums::COLUMNS, PersonSums::new),
-        By::Group | By::Project => named(key, &report.groups, PersonSums::COLUMNS, PersonSums::new),
-        By::Job | By::Pod | By::Container => named(
-            key,
-            &report.groups,
-            WorkloadSums::COLUMNS,
-            WorkloadSums::new,
-        ),
+        By::User => people(key, &report.people, PersonSums::COLUMNS),
+        By::Group | By::Project => people(key, &report.groups, PersonSums::COLUMNS),
+        // Sessions do not say how a shared GPU is charged, or what it drew.
+        By::Job | By::Pod | By::Container => people(key, &report.groups, &PersonSums::COLUMNS[..4]),
         By::Gpu => gpus(report),
         // A week is named by the date of its Monday.
         By::Day | By::Week => slots(report, key, "%Y-%m-%d"),
         By::Month => slots(report, key, "%Y-%m"),
         By::Hour => hours(report),
-        By::State => Table::of(StateRow::COLUMNS, &state_rows(report)),
-        By::Idle => idle_table(report),
+        By::State => Table::of(StateRow::COLUMNS, state_rows(report)),
+        By::Idle => idle(report),
     }
 }
 
-/// A table with these columns first, and then those of the sums.
-fn headed<const N: usize>(
-    first: [(&str, &str); N],
-    sums: Vec<Header>,
-    rows: impl Iterator<Item = ([Cell; N], Vec<Cell>)>,
-) -> Table {
-    let mut table = Table::new(first);
-    table.columns.extend(sums);
-    let row = |(first, sums): ([Cell; N], Vec<Cell>)| first.into_iter().chain(sums).collect();
-    table.rows.extend(rows.map(row));
-    table
+/// People, groups or workloads with these columns of their sums.
+fn people(key: &'static str, people: &[PersonRow], columns: &[Column<PersonSums>]) -> Table {
+    let names = table!(person in people => key => person.name.clone(),);
+    let sums = people.iter().map(|person| PersonSums::new(&person.sums));
+    names.beside(Table::of(columns, sums))
 }
 
-/// Returns a table of people, groups or workloads with these sums.
-fn named<S>(
-    key: &'static str,
-    people: &[PersonRow],
-    columns: &[Column<S>],
-    sums: fn(&OwnerTotal) -> S,
-) -> Table {
-    let headers = columns.iter().map(Column::header).collect();
-    let rows = people.iter().map(|person| {
-        let sums = cells(columns, Some(&sums(&person.sums)));
-        ([person.name.clone().into()], sums)
-    });
-    headed([(key, key)], headers, rows)
+/// Sums and gaps of GPUs or, in a report about one person, the sums of that person.
+fn sums<'a>(report: &Report, rows: impl Iterator<Item = (&'a Sums, Option<Micros>)>) -> Table {
+    match report.person {
+        Some(_) => {
+            let sums = rows.map(|(sums, _)| PersonSums::new(&sums.held));
+            Table::of(PersonSums::COLUMNS, sums)
+        }
+        None => Table::of(
+            GpuSums::COLUMNS,
+            rows.map(|(sums, gap)| GpuSums::new(sums, gap)),
+        ),
+    }
+}
+
+/// The sums of parts of the window; without capacity, there are no gaps.
+fn sums_over_time<'a>(report: &Report, rows: impl Iterator<Item = (&'a Sums, Micros)>) -> Table {
+    let has_capacity = report.coverage.capacity > Micros(0);
+    sums(
+        report,
+        rows.map(|(sums, gap)| (sums, has_capacity.then_some(gap))),
+    )
 }
 
 fn gpus(report: &Report) -> Table {
-    let first = [
-        ("gpu_uuid", "gpu"),
-        ("gpu_index", "#"),
-        ("gpu_name", "model"),
-    ];
-    let has_instances = report.gpus.iter().any(|gpu| gpu.slice.is_some());
-    let rows = gpu_rows(report).into_iter().map(|row| {
-        let part = has_instances.then(|| row.gpu_part.into());
-        let sums = part.into_iter().chain(row.sums.cells()).collect();
-        let (uuid, index, name) = (row.gpu_uuid, row.gpu_index, row.gpu_name);
-        ([uuid.into(), index.into(), name.into()], sums)
-    });
-    let part = has_instances.then(|| Header::new("gpu_part", "part"));
-    let sums = part.into_iter().chain(RowSums::headers(report)).collect();
-    headed(first, sums, rows)
+    let mut names = table!(gpu in &report.gpus =>
+        "gpu_uuid" as "gpu" => gpu.gpu.to_string(),
+        "gpu_index" as "#" => gpu.index,
+        "gpu_name" as "model" => gpu.name.clone(),
+    );
+    if report.gpus.iter().any(|gpu| gpu.slice.is_some()) {
+        names = names.beside(table!(gpu in &report.gpus => "gpu_part" as "part" => gpu.share(),));
+    }
+    let gpus = report.gpus.iter();
+    names.beside(sums(report, gpus.map(|gpu| (&gpu.sums, gap_of(gpu)))))
 }
 
 /// Holders of GPUs that are idle at the last tick, the longest idle first.
-fn idle_table(report: &Report) -> Table {
+fn idle(report: &Report) -> Table {
     let now = report.now.as_ref();
     let now = now.map_or(report.made, |now| now.at);
-    let times = IdleTime::COLUMNS.iter().map(Column::header);
-    let holders = IdleHolder::COLUMNS.iter().map(Column::header);
-    let rows = report.idle_now().into_iter().map(|hold| {
-        let mut sums = cells(IdleTime::COLUMNS, Some(&IdleTime::new(hold.idle, now)));
-        sums.extend(cells(IdleHolder::COLUMNS, Some(&IdleHolder::new(hold))));
-        ([hold.gpu.to_string().into(), hold.index.into()], sums)
-    });
-    let first = [("gpu_uuid", "gpu"), ("gpu_index", "#")];
-    headed(first, times.chain(holders).collect(), rows)
+    let holds = report.idle_now();
+    let times = holds.iter().map(|hold| IdleTime::new(hold.idle, now));
+    let gpus = table!(hold in &holds =>
+        "gpu_uuid" as "gpu" => hold.gpu.to_string(),
+        "gpu_index" as "#" => hold.index,
+    );
+    let holders = table!(hold in &holds =>
+        "user" => hold.owner.clone(),
+        "process" => hold.process.clone(),
+        "pid" => hold.pid.map(|pid| pid.0),
+        "held_since" as "held since" => hold.period.from(),
+        "peak_memory_bytes" as "peak bytes" => hold.peak_memory.map(|memory| memory.0),
+    );
+    gpus.beside(Table::of(IdleTime::COLUMNS, times))
+        .beside(holders)
 }
 
 fn slots(report: &Report, key: &'static str, form: &str) -> Table {
-    let rows = report.slots.iter().map(|slot| {
-        let sums = RowSums::of_time(report, &slot.sums, slot.gap);
-        ([slot.label.strftime(form).to_string().into()], sums.cells())
-    });
-    headed([(key, key)], RowSums::headers(report), rows)
+    let slots = report.slots.iter();
+    table!(slot in slots.clone() => key => slot.label.strftime(form).to_string(),).beside(
+        sums_over_time(report, slots.map(|slot| (&slot.sums, slot.gap))),
+    )
 }
 
 /// Hours of the day: all GPUs, the active share of each GPU, and the held hours of each person.
 fn hours(report: &Report) -> Table {
-    let of_all = report.person.is_none();
-    let mut headers = RowSums::headers(report);
-    if of_all {
-        headers.extend(report.gpus.iter().map(|gpu| {
-            let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
-            Header::new(format!("active_share {}", gpu.gpu), title)
-        }));
-        headers.extend(report.people.iter().map(|person| {
-            let (key, name) = (format!("held_hours {}", person.name), &person.name);
-            Header::new(key, format!("{name} h"))
-        }));
+    let hours = report.cross.iter();
+    let mut table = table!(place in 0..hours.len() => "hour" => format!("{place:02}"),).beside(
+        sums_over_time(report, hours.map(|hour| (&hour.sums, hour.gap))),
+    );
+    if report.person.is_some() {
+        return table;
     }
-    let rows = report.cross.iter().enumerate().map(|(place, hour)| {
-        let mut sums = RowSums::of_time(report, &hour.sums, hour.gap).cells();
-        if of_all {
-            let gpus = hour.gpus.iter();
-            sums.extend(gpus.map(|gpu| Cell::share(gpu.sums.share(RollUp::Active))));
-            sums.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
-        }
-        ([format!("{place:02}").into()], sums)
-    });
-    headed([("hour", "hour")], headers, rows)
+    table.columns.extend(report.gpus.iter().map(|gpu| {
+        let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
+        Header::new(format!("active_share {}", gpu.gpu), title)
+    }));
+    table.columns.extend(report.people.iter().map(|person| {
+        let (key, name) = (format!("held_hours {}", person.name), &person.name);
+        Header::new(key, format!("{name} h"))
+    }));
+    for (row, hour) in table.rows.iter_mut().zip(&report.cross) {
+        let gpus = hour.gpus.iter();
+        row.extend(gpus.map(|gpu| Cell::share(gpu.sums.share(RollUp::Active))));
+        row.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
+    }
+    table
 }
 
 /// Returns the positions of the columns of [`hours`] in three lists: the hour and the columns of all GPUs together, the columns
@@ -355,10 +316,8 @@ pub(super) fn hour_columns(report: &Report, table: &Table) -> [Vec<usize>; 3] {
 /// The table of states without those that did not occur, usually most of the eight.
 pub(super) fn occurring_states(report: &Report) -> Table {
     let rows = state_rows(report);
-    Table::of(
-        StateRow::COLUMNS,
-        rows.iter().filter(|row| row.hours != Hours(0.0)),
-    )
+    let rows = rows.into_iter().filter(|row| row.hours != Hours(0.0));
+    Table::of(StateRow::COLUMNS, rows)
 }
 
 /// Each state with its hours and energy, then the gap: together the capacity.

@@ -223,34 +223,15 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
 
 /// Rows of GPUs or people, columns of time.
 #[derive(Clone, Debug)]
-pub(super) struct Grid<'a> {
+pub(super) struct Grid {
     pub(super) whose: Whose,
     pub(super) heat_map: HeatMap,
-    /// By row, then by column.
-    pub(super) cells: Vec<Vec<GridCell<'a>>>,
-}
-
-/// One row in one column of time.
-#[derive(Clone, Debug)]
-pub(super) enum GridCell<'a> {
-    Gpu(&'a GpuCross),
-    /// `None` if nothing was observed.
-    Person(Option<OwnerTotal>),
-}
-
-impl GridCell<'_> {
-    /// Returns the value that the heat map shows.
-    fn value(&self, is_hours: bool) -> Option<f64> {
-        match self {
-            GridCell::Gpu(gpu) if is_hours => Some(gpu.sums.held.hours()),
-            GridCell::Gpu(gpu) => gpu.sums.share(RollUp::Active),
-            GridCell::Person(sums) => sums.map(|sums| sums.hours()),
-        }
-    }
+    /// By row, then by column. Of a person, only the held time is set; `None` if nothing was observed.
+    pub(super) cells: Vec<Vec<Option<GpuCross>>>,
 }
 
 /// Returns the grid of a report. `cross` must be the cross of the report.
-pub(super) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> {
+pub(super) fn grid(page: &Page<'_>, whose: Whose, cross: Cross) -> Grid {
     let report = page.report;
     let column_title = match cross {
         Cross::HourOfDay => words::HOUR_OF_DAY.of(page.language),
@@ -266,7 +247,13 @@ pub(super) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> 
         true => (HeatUnit::GpuHours, labels::HELD_HOURS),
         false => (HeatUnit::Share, labels::SHARE_ACTIVE),
     };
-    let value = |cell: &GridCell<'_>| cell.value(is_hours);
+    let value = |cell: &Option<GpuCross>| {
+        let sums = &cell.as_ref()?.sums;
+        match is_hours {
+            true => Some(sums.held.hours()),
+            false => sums.share(RollUp::Active),
+        }
+    };
     let values = cells.iter().map(|row| row.iter().map(value).collect());
     let heat_map = HeatMap {
         // A combined row for the rest does not determine the scale.
@@ -288,7 +275,7 @@ pub(super) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> 
     }
 }
 
-fn grid_gpus(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
+fn grid_gpus(report: &Report) -> (Vec<String>, Vec<Vec<Option<GpuCross>>>) {
     // Sort by index.
     let mut order: Vec<usize> = (0..report.gpus.len()).collect();
     order.sort_by_key(|place| {
@@ -298,7 +285,7 @@ fn grid_gpus(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     let row = |place: usize| {
         let columns = report.cross.iter();
         columns
-            .map(|column| GridCell::Gpu(&column.gpus[place]))
+            .map(|column| Some(column.gpus[place].clone()))
             .collect()
     };
     (
@@ -318,18 +305,19 @@ fn named_people(page: &Page<'_>) -> usize {
 }
 
 /// Returns the people with the most held hours, and the rest in one row.
-fn grid_people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
+fn grid_people(page: &Page<'_>) -> (Vec<String>, Vec<Vec<Option<GpuCross>>>) {
     let report = page.report;
     let all = report.people.len();
     let named = named_people(page);
     let cell = |column: &CrossRow, places: std::ops::Range<usize>| {
-        let mut sums = OwnerTotal::default();
+        let mut cell = GpuCross::default();
         let theirs = column.people.get(places).unwrap_or_default();
-        theirs.iter().for_each(|person| sums.merge(person));
+        let held = &mut cell.sums.held;
+        theirs.iter().for_each(|person| held.merge(person));
         let seen = column.sums.observed() > Micros(0) || column.sums.samples() > 0;
-        GridCell::Person((seen || sums.samples() > 0).then_some(sums))
+        (seen || held.samples() > 0).then_some(cell)
     };
-    let row = |places: std::ops::Range<usize>| -> Vec<GridCell<'a>> {
+    let row = |places: std::ops::Range<usize>| -> Vec<Option<GpuCross>> {
         let cell = |column: &CrossRow| cell(column, places.clone());
         report.cross.iter().map(cell).collect()
     };

@@ -4,11 +4,11 @@ use gua_model::report::{Cross, Hold, Sums};
 use gua_model::{Micros, OwnerTotal, Period, RollUp};
 
 use crate::chart::StateHours;
-use crate::document::{Hours, cells, rows};
+use crate::document::{Hours, rows};
 use crate::language::Language;
-use crate::report::figures::{self, Grid, GridCell, Whose};
+use crate::report::figures::{self, Grid, Whose};
 use crate::report::{By, Page};
-use crate::table::{Cell, Column, Header, Table, table};
+use crate::table::{Cell, Table, table};
 
 rows! {
     /// Time by state.
@@ -21,53 +21,43 @@ rows! {
     }
 
     /// Time that a person held GPUs.
-    struct HeldAmounts from (sums: &OwnerTotal) {
-        held_hours: Hours as "held h" = Hours(sums.hours()),
-        idle_held_hours: Hours as "idle-held h" = Hours(sums.idle_hours()),
+    struct HeldAmounts from (sums: Option<&OwnerTotal>) {
+        held_hours: Option<Hours> as "held h" = sums.map(|sums| Hours(sums.hours())),
+        idle_held_hours: Option<Hours> as "idle-held h" = sums.map(|sums| Hours(sums.idle_hours())),
     }
 }
 
-/// Returns an empty table with these columns, followed by the columns of the states of GPUs or of a person.
-fn headed<'k>(first: impl IntoIterator<Item = &'k str>, of_gpus: bool) -> Table {
-    let first = first.into_iter().map(|key| Header::new(key, key));
-    let rest: Vec<Header> = match of_gpus {
-        true => StateAmounts::COLUMNS.iter().map(Column::header).collect(),
-        false => HeldAmounts::COLUMNS.iter().map(Column::header).collect(),
-    };
-    Table {
-        columns: first.chain(rest).collect(),
-        rows: Vec::new(),
-    }
-}
-
-/// Returns the cells of the states of GPUs, or of a person.
-fn amounts(of_gpus: bool, sums: &Sums, gap: Micros) -> Vec<Cell> {
+/// Time of GPUs by state, or the time that a person held them.
+fn amounts<'a>(of_gpus: bool, rows: impl Iterator<Item = (&'a Sums, Micros)>) -> Table {
     match of_gpus {
         true => {
-            let amounts = StateAmounts::new(&figures::hours(sums, gap));
-            cells(StateAmounts::COLUMNS, Some(&amounts))
+            let rows = rows.map(|(sums, gap)| StateAmounts::new(&figures::hours(sums, gap)));
+            Table::of(StateAmounts::COLUMNS, rows)
         }
-        false => held(Some(&sums.held)),
+        false => held(rows.map(|(sums, _)| Some(&sums.held))),
     }
 }
 
-fn held(sums: Option<&OwnerTotal>) -> Vec<Cell> {
-    cells(HeldAmounts::COLUMNS, sums.map(HeldAmounts::new).as_ref())
+fn held<'a>(sums: impl Iterator<Item = Option<&'a OwnerTotal>>) -> Table {
+    Table::of(HeldAmounts::COLUMNS, sums.map(HeldAmounts::new))
+}
+
+/// The active share of GPUs.
+fn active<'a>(sums: impl Iterator<Item = &'a Sums>) -> Table {
+    table!(sums in sums =>
+        "active_share" as "active" => Cell::share(sums.share(RollUp::Active)),
+    )
+}
+
+fn ends(periods: impl Iterator<Item = Period>) -> Table {
+    table!(period in periods => "from" => period.from(), "to" => period.to(),)
 }
 
 pub(super) fn slots(page: &Page<'_>) -> Table {
+    let slots = || page.report.slots.iter();
     let of_gpus = page.report.person.is_none();
-    let mut table = headed(["from", "to"], of_gpus);
-    for slot in &page.report.slots {
-        let mut row = ends(slot.period);
-        row.extend(amounts(of_gpus, &slot.sums, slot.gap));
-        table.rows.push(row);
-    }
-    table
-}
-
-fn ends(period: Period) -> Vec<Cell> {
-    vec![period.from().into(), period.to().into()]
+    ends(slots().map(|slot| slot.period))
+        .beside(amounts(of_gpus, slots().map(|slot| (&slot.sums, slot.gap))))
 }
 
 pub(super) fn week(page: &Page<'_>) -> Table {
@@ -75,78 +65,60 @@ pub(super) fn week(page: &Page<'_>) -> Table {
         Some(_) => "held_share",
         None => "active_share",
     };
-    let mut table = Table::new([("weekday", "weekday"), ("hour", "hour"), (key, key)]);
+    // The report's week begins on Sunday.
+    let cells = (1..8).flat_map(|day| &page.report.heat.cells[day % 7]);
+    let shares = table!(cell in cells => key => Cell::share(cell.share()),);
+    week_hours(0..7 * 24).beside(shares)
+}
+
+/// Weekdays and hours of the hours of the week.
+fn week_hours(places: impl Iterator<Item = usize>) -> Table {
     let days = Language::English.weekdays();
-    for (place, day) in days.into_iter().enumerate() {
-        // The report's week begins on Sunday.
-        let cells = &page.report.heat.cells[(place + 1) % 7];
-        for (hour, cell) in (0u64..).zip(cells) {
-            let share = Cell::share(cell.share());
-            table.rows.push(vec![day.into(), Cell::Count(hour), share]);
-        }
-    }
-    table
+    table!(place in places => "weekday" => days[place / 24 % 7], "hour" => place % 24,)
 }
 
 pub(super) fn day(page: &Page<'_>) -> Table {
     let report = page.report;
     let quietest = figures::quietest(report);
     let of_gpus = report.person.is_none();
-    let mut table = headed(["hour"], of_gpus);
-    let share = of_gpus.then(|| Header::new("active_share", "active"));
-    let quiet = Header::new("quietest_place", "quietest");
-    table.columns.extend(share.into_iter().chain([quiet]));
-    for (hour, column) in report.cross.iter().enumerate() {
-        let mut row = vec![Cell::from(hour)];
-        row.extend(amounts(of_gpus, &column.sums, column.gap));
-        row.extend(of_gpus.then(|| Cell::share(column.sums.share(RollUp::Active))));
-        let place = quietest.iter().position(|(quiet, _)| *quiet == hour);
-        row.push(place.map(|place| place + 1).into());
-        table.rows.push(row);
+    let hours = || report.cross.iter();
+    let place = |hour| quietest.iter().position(|(quiet, _)| *quiet == hour);
+    let places = table!(hour in 0..hours().len() =>
+        "quietest_place" as "quietest" => place(hour).map(|place| place + 1),
+    );
+    let mut table = table!(hour in 0..hours().len() => "hour" => hour,)
+        .beside(amounts(of_gpus, hours().map(|hour| (&hour.sums, hour.gap))));
+    if of_gpus {
+        table = table.beside(active(hours().map(|hour| &hour.sums)));
     }
-    table
+    table.beside(places)
 }
 
 /// Returns one row for each cell: the person or GPU, the column of time, and the values.
-pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
-    let of_gpus = grid.whose == Whose::Gpu && page.report.person.is_none();
+pub(super) fn grid(page: &Page<'_>, grid: &Grid, cross: Cross) -> Table {
     let who = match grid.whose {
         Whose::User => page.by.map_or("user", By::as_str),
         Whose::Gpu => "gpu",
     };
-    let when: &[&str] = match cross {
-        Cross::HourOfDay => &["hour"],
-        Cross::WeekHour => &["weekday", "hour"],
-        Cross::Slot => &["from", "to"],
+    let rows = grid.heat_map.rows.iter().zip(&grid.cells);
+    let names = rows.flat_map(|(name, row)| row.iter().map(move |_| name.as_str()));
+    let places = grid.cells.iter().flat_map(|row| 0..row.len());
+    let moments = match cross {
+        Cross::HourOfDay => table!(place in places => "hour" => place,),
+        Cross::WeekHour => week_hours(places),
+        Cross::Slot => ends(places.map(|place| page.report.slots[place].period)),
     };
-    let mut table = headed(std::iter::once(who).chain(when.iter().copied()), of_gpus);
-    let share = of_gpus.then(|| Header::new("active_share", "active"));
-    table.columns.extend(share);
-    for (name, row) in grid.heat_map.rows.iter().zip(&grid.cells) {
-        for (place, cell) in row.iter().enumerate() {
-            let mut row = vec![name.as_str().into()];
-            row.extend(moment(page, cross, place));
-            match cell {
-                GridCell::Gpu(gpu) => {
-                    row.extend(amounts(of_gpus, &gpu.sums, gpu.gap));
-                    row.extend(of_gpus.then(|| Cell::share(gpu.sums.share(RollUp::Active))));
-                }
-                GridCell::Person(sums) => row.extend(held(sums.as_ref())),
-            }
-            table.rows.push(row);
+    let moments = table!(name in names => who => name,).beside(moments);
+    let cells = || grid.cells.iter().flatten();
+    let gpus = || cells().flatten();
+    match grid.whose == Whose::Gpu && page.report.person.is_none() {
+        true => moments
+            .beside(amounts(true, gpus().map(|gpu| (&gpu.sums, gpu.gap))))
+            .beside(active(gpus().map(|gpu| &gpu.sums))),
+        false => {
+            let sums = cells().map(|cell| cell.as_ref().map(|cell| &cell.sums.held));
+            moments.beside(held(sums))
         }
-    }
-    table
-}
-
-fn moment(page: &Page<'_>, cross: Cross, place: usize) -> Vec<Cell> {
-    match cross {
-        Cross::HourOfDay => vec![place.into()],
-        Cross::WeekHour => {
-            let day = Language::English.weekdays()[place / 24 % 7];
-            vec![day.into(), (place % 24).into()]
-        }
-        Cross::Slot => ends(page.report.slots[place].period),
     }
 }
 
