@@ -115,6 +115,34 @@ impl Header {
     }
 }
 
+/// Builds a table with one line for each row. A column has a key, a title (by default the key) and a cell. Between key and
+/// title, brackets can have its layout: alignment, priority, and the width down to which it may be truncated.
+#[macro_export]
+macro_rules! table {
+    ($row:pat in $rows:expr => $( $key:tt $([$($layout:tt)*])? $(as $title:expr)? => $cell:expr, )*) => {
+        $crate::table::Table {
+            columns: vec![$( $crate::table::Header {
+                layout: $crate::table!(@layout $($($layout)*)?),
+                ..$crate::table::Header::new($key, $crate::table!(@title $key $(, $title)?))
+            } ),*],
+            rows: $rows.into_iter().map(|$row| vec![$( $crate::table::Cell::from($cell) ),*]).collect(),
+        }
+    };
+    (@title $key:tt) => { $key };
+    (@title $key:tt, $title:expr) => { $title };
+    (@layout) => { $crate::table::Layout::PLAIN };
+    (@layout $align:ident) => { $crate::table!(@layout $align, u8::MAX) };
+    (@layout $align:ident, $priority:expr $(, $min_width:literal)?) => {
+        $crate::table::Layout {
+            align: $crate::table::Align::$align,
+            priority: $priority,
+            min_width: $crate::table!(@width $($min_width)?),
+        }
+    };
+    (@width) => { None };
+    (@width $min_width:literal) => { Some($min_width) };
+}
+
 /// One value with its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {

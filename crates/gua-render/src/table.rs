@@ -4,19 +4,7 @@
 use gua_model::csv::csv_lines;
 pub use gua_model::table::{Cell, Column, Header, Table, rounded};
 
-/// Builds a table with one line for each row. A column has a key, a title (by default the key) and a cell.
-macro_rules! table {
-    ($row:pat in $rows:expr => $( $key:tt $(as $title:expr)? => $cell:expr, )*) => {
-        $crate::table::Table {
-            columns: vec![$( $crate::table::Header::new($key, $crate::table::table!(@title $key $(, $title)?)) ),*],
-            rows: $rows.into_iter().map(|$row| vec![$( $crate::table::Cell::from($cell) ),*]).collect(),
-        }
-    };
-    (@title $key:tt) => { $key };
-    (@title $key:tt, $title:expr) => { $title };
-}
-
-pub(crate) use table;
+pub(crate) use gua_model::table;
 
 /// The table as CSV with a header line of keys.
 #[must_use]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anstyle::Style;
 use gua_model::since::Start;
-use gua_model::table::{Align, Cell, Column, Table};
+use gua_model::table;
+use gua_model::table::{Cell, Table};
 use gua_model::text::{gigabytes, short_age};
 use gua_model::{Missing, Process, ProcessKey, Sample, State, Tone};
 
@@ -29,80 +30,46 @@ struct Line<'a> {
     process: Option<&'a Process>,
     /// Whether this is the first line of its GPU, which has the readings of the GPU.
     is_first: bool,
-    sample: &'a Sample,
-    options: Options<'a>,
 }
 
 /// Positions of the columns whose cells are painted.
 const STATE: usize = 1;
 const HEALTH: usize = 4;
 
-/// Columns of `gua list` from left to right. The last two are hidden with fewer details.
-fn columns<'a>() -> [Column<Line<'a>>; 16] {
-    type Getter<'a> = fn(&Line<'a>) -> Cell;
-    let left = |title, priority, min_width, cell: Getter<'a>| {
-        Column::new(title, title, cell).on_screen(Align::Left, priority, min_width)
-    };
-    let right = |title, priority, cell: Getter<'a>| {
-        Column::new(title, title, cell).on_screen(Align::Right, priority, None)
-    };
-    [
-        left("GPU", 20, None, |line| line.of_gpu(label)),
-        left("state", 19, None, |line| {
-            line.of_gpu(|row| state(row, line.sample))
+/// The columns of `gua list` from left to right.
+fn table(lines: &[Line<'_>], sample: &Sample, options: Options<'_>) -> Table {
+    let mut table = table!(line in lines =>
+        "GPU" [Left, 20] => line.of_gpu(label),
+        "state" [Left, 19] => line.of_gpu(|row| state(row, sample)),
+        "util" [Right, 18] => line.of_gpu(|row| row.reading(|gpu| gpu.util).map(|util| util.to_string())),
+        "memory" [Right, 14] => line.of_gpu(memory),
+        "health" [Left, 13, 6] => line.of_gpu(health),
+        "user" [Left, 17, 6] => user(line),
+        "program" [Left, 16, 8] => line.of_process(|process| process.identity.as_ref().ok()?.comm.clone().ok()),
+        "held" [Right, 15] => line.of_process(|process| Some(format!("{} GB", gigabytes(process.memory.ok()?)))),
+        "pid" [Right, 11] => line.of_process(|process| Some(process.pid.to_string())),
+        "since" [Right, 12] => line.of_process(|process| {
+            let identity = process.identity.as_ref().ok()?;
+            Some(short_age(identity.age(sample.since_boot, options.ticks_per_second)?))
         }),
-        right("util", 18, |line| {
-            let util = |row: &Row<'_>| row.reading(|gpu| gpu.util);
-            line.of_gpu(|row| util(row).map(|util| format!("{util}")))
-        }),
-        right("memory", 14, |line| line.of_gpu(memory)),
-        left("health", 13, Some(6), |line| line.of_gpu(health)),
-        left("user", 17, Some(6), |line| user(line).into()),
-        left("program", 16, Some(8), |line| {
-            line.of_process(|process| {
-                let identity = process.identity.as_ref().ok()?;
-                identity.comm.clone().ok()
-            })
-        }),
-        right("held", 15, |line| {
-            line.of_process(|process| Some(format!("{} GB", gigabytes(process.memory.ok()?))))
-        }),
-        right("pid", 11, |line| {
-            line.of_process(|process| Some(process.pid.to_string()))
-        }),
-        right("since", 12, |line| {
-            line.of_process(|process| {
-                let identity = process.identity.as_ref().ok()?;
-                let age = identity.age(line.sample.since_boot, line.options.ticks_per_second)?;
-                Some(short_age(age))
-            })
-        }),
-        right("temp", 7, |line| {
-            let heat = |row: &Row<'_>| row.reading(|gpu| gpu.temperature);
-            line.of_gpu(|row| heat(row).map(|degrees| format!("{}C", degrees.0)))
-        }),
-        right("power", 8, |line| {
-            let power = |row: &Row<'_>| row.reading(|gpu| gpu.power);
-            line.of_gpu(|row| power(row).map(|power| format!("{} W", power.whole_watts())))
-        }),
-        right("MHz", 2, |line| {
-            let clock = |row: &Row<'_>| row.reading(|gpu| gpu.sm_clock);
-            line.of_gpu(|row| clock(row).map(|clock| clock.0))
-        }),
-        left("type", 9, Some(12), |line| {
-            let short = |name: String| name.trim_start_matches("NVIDIA ").to_owned();
-            line.of_gpu(|row| row.name(line.sample).map(short))
-        }),
-        left("command", 10, Some(10), |line| {
-            line.of_process(|process| {
-                let identity = process.identity.as_ref().ok()?;
-                (line.options.commands)(&identity.key, line.options.detail)
-            })
-        }),
-        left("uuid", 1, None, |line| {
-            line.of_gpu(|row| row.gpu.map(|gpu| gpu.uuid.to_string()).unwrap_or_default())
-        }),
-    ]
+        "temp" [Right, 7] => line.of_gpu(|row| Some(format!("{}C", row.reading(|gpu| gpu.temperature)?.0))),
+        "power" [Right, 8] => line.of_gpu(|row| Some(format!("{} W", row.reading(|gpu| gpu.power)?.whole_watts()))),
+        "MHz" [Right, 2] => line.of_gpu(|row| Some(row.reading(|gpu| gpu.sm_clock)?.0)),
+        "type" [Left, 9, 12] => line.of_gpu(|row| Some(row.name(sample)?.trim_start_matches("NVIDIA ").to_owned())),
+    );
+    if options.detail != Detail::WithoutCommands {
+        table = table.beside(table!(line in lines =>
+            "command" [Left, 10, 10] => line.of_process(|process| {
+                (options.commands)(&process.identity.as_ref().ok()?.key, options.detail)
+            }),
+        ));
+    }
+    if options.detail == Detail::Whole {
+        table = table.beside(table!(line in lines =>
+            "uuid" [Left, 1] => line.of_gpu(|row| row.gpu.map(|gpu| gpu.uuid.to_string()).unwrap_or_default()),
+        ));
+    }
+    table
 }
 
 impl Line<'_> {
@@ -141,18 +108,8 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
     if rows.is_empty() {
         return "no GPU found\n".to_owned();
     }
-    let lines: Vec<Line<'_>> = rows
-        .iter()
-        .flat_map(|row| lines(row, sample, options))
-        .collect();
-    let columns = columns();
-    let hidden = match options.detail {
-        Detail::WithoutCommands => 2,
-        Detail::Usual => 1,
-        Detail::Whole => 0,
-    };
-    let shown = columns.len() - hidden;
-    let table = Table::of(&columns[..shown], &lines);
+    let lines: Vec<Line<'_>> = rows.iter().flat_map(lines).collect();
+    let table = table(&lines, sample, options);
     let painted = table.painted(options.width, |(row, column), cell| {
         let style = match row.and_then(|row| lines.get(row)) {
             None => Style::new().bold(),
@@ -169,13 +126,11 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
     out
 }
 
-fn lines<'a>(row: &'a Row<'a>, sample: &'a Sample, options: Options<'a>) -> Vec<Line<'a>> {
+fn lines<'a>(row: &'a Row<'a>) -> Vec<Line<'a>> {
     let line = |process, is_first| Line {
         row,
         process,
         is_first,
-        sample,
-        options,
     };
     match row.holders.is_empty() {
         true => vec![line(None, true)],

@@ -5,14 +5,14 @@ mod boxes;
 mod spell;
 
 use gua_model::report::{GpuStatus, Hold, Now, Report, UNKNOWN};
-use gua_model::table::Align;
 use gua_model::text::sanitize;
 use gua_model::{Bytes, CountGraphics, Micros, RollUp, State};
 
-use self::boxes::{BoxColumn, boxed};
+use self::boxes::boxed;
 use self::spell::{ago, grouped, interval, since};
 use super::{By, Page, labels, table};
 use crate::language::Language;
+use crate::table::table;
 
 const WIDTH: usize = 74;
 /// Maximum number of past holders in the list.
@@ -128,21 +128,15 @@ fn holders(out: &mut String, page: &Page<'_>) {
     if holders.is_empty() {
         return line!(out, "  해당하는 프로세스가 없습니다.\n");
     }
-    let columns: [BoxColumn<'_, Hold>; 6] = [
-        ("GPU", Align::Left, &|hold| {
-            column_label(hold.index, hold.gpu.as_str())
-        }),
-        ("소유자", Align::Left, &owner),
-        ("프로세스 (PID)", Align::Left, &|hold| {
-            format!("{} ({})", process(hold), labels::pid(hold))
-        }),
-        ("점유", Align::Right, &held),
-        ("평균util", Align::Right, &util),
-        ("최대mem", Align::Right, &|hold| {
-            megabytes(hold.peak_memory)
-        }),
-    ];
-    line!(out, "{}", boxed(&columns, &holders));
+    let rows = table!(hold in &holders =>
+        "GPU" => column_label(hold.index, hold.gpu.as_str()),
+        "소유자" => owner(hold),
+        "프로세스 (PID)" => format!("{} ({})", process(hold), labels::pid(hold)),
+        "점유" [Right] => held(hold),
+        "평균util" [Right] => util(hold),
+        "최대mem" [Right] => megabytes(hold.peak_memory),
+    );
+    line!(out, "{}", boxed(&rows));
     let host = report.host.as_ref();
     let host = host.map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));
     for hold in holders {
@@ -190,21 +184,16 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
         out,
         "■ 기간 중 낭비 이력 — 쓰지 않고 점유했다가 끝난 프로세스 ({all}건)\n"
     );
-    let columns: [BoxColumn<'_, Hold>; 6] = [
-        ("GPU", Align::Left, &|hold| {
-            column_label(hold.index, hold.gpu.as_str())
-        }),
-        ("소유자", Align::Left, &owner),
-        ("프로세스", Align::Left, &process),
-        ("점유 기간", Align::Left, &|hold| {
-            page.between(hold.period, "→")
-        }),
-        ("지속", Align::Right, &held),
-        ("평균util", Align::Right, &util),
-    ];
-    let shown: Vec<&Hold> = past.iter().take(PAST_ROWS).collect();
-    out.push_str(&boxed(&columns, &shown));
-    more(out, all, shown.len());
+    let rows = table!(hold in past.iter().take(PAST_ROWS) =>
+        "GPU" => column_label(hold.index, hold.gpu.as_str()),
+        "소유자" => owner(hold),
+        "프로세스" => process(hold),
+        "점유 기간" => page.between(hold.period, "→"),
+        "지속" [Right] => held(hold),
+        "평균util" [Right] => util(hold),
+    );
+    out.push_str(&boxed(&rows));
+    more(out, all, rows.rows.len());
     out.push('\n');
 }
 
@@ -218,26 +207,19 @@ fn more(out: &mut String, all: usize, shown: usize) {
 fn all_gpus(out: &mut String, now: &Now) {
     line!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.gpus.len());
     let none = || "—".to_owned();
-    let columns: [BoxColumn<'_, GpuStatus>; 6] = [
-        ("GPU", Align::Left, &|gpu| {
-            column_label(gpu.index, gpu.gpu.as_str())
-        }),
-        ("상태", Align::Left, &|gpu| {
-            state_now(gpu.state).to_owned()
-        }),
-        ("util", Align::Right, &|gpu| {
-            gpu.util.map_or_else(none, |util| format!("{util}%"))
-        }),
-        ("메모리", Align::Right, &|gpu| megabytes(gpu.memory_used)),
-        ("소유자", Align::Left, &|gpu| {
-            let owner = gpu.owners.first().filter(|owner| *owner != UNKNOWN);
-            owner.map_or_else(none, |owner| sanitize(owner))
-        }),
-        ("프로세스", Align::Left, &|gpu| {
-            gpu.process.as_deref().map_or_else(none, sanitize)
-        }),
-    ];
-    line!(out, "{}", boxed(&columns, &by_index(now)));
+    let owner = |gpu: &GpuStatus| {
+        let owner = gpu.owners.first().filter(|owner| *owner != UNKNOWN);
+        owner.map_or_else(none, String::clone)
+    };
+    let rows = table!(gpu in by_index(now) =>
+        "GPU" => column_label(gpu.index, gpu.gpu.as_str()),
+        "상태" => state_now(gpu.state),
+        "util" [Right] => gpu.util.map_or_else(none, |util| format!("{util}%")),
+        "메모리" [Right] => megabytes(gpu.memory_used),
+        "소유자" => owner(gpu),
+        "프로세스" => gpu.process.clone().unwrap_or_else(none),
+    );
+    line!(out, "{}", boxed(&rows));
     let names: Vec<String> = free(now)
         .map(|gpu| column_label(gpu.index, gpu.gpu.as_str()))
         .collect();

@@ -1,8 +1,9 @@
 //! The table of processes or users. Columns are dropped one after the other when it gets narrow.
 
 use gua_model::ProcessKind;
-use gua_model::table::Align::{self, Left, Right};
-use gua_model::table::{Cell, Column, Header, Table};
+use gua_model::table;
+use gua_model::table::Align::{Left, Right};
+use gua_model::table::{Cell, Header, Table};
 use gua_model::text::short_age;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,62 +16,37 @@ use crate::app::{App, Medium, View};
 use crate::format::{self, bytes, clip};
 use crate::rows::{ProcessRow, UserRow, user_name};
 
-/// A column of this width. Columns with the highest `rank` are dropped first. Its key is the name by which lines are
-/// sorted, if they can be.
-const fn column<R>(
-    (key, head): (&'static str, &'static str),
-    (align, width, rank): (Align, usize, u8),
-    cell: fn(&R) -> Cell,
-) -> Column<R> {
-    Column::new(key, head, cell).on_screen(align, u8::MAX - rank, Some(width))
-}
-
-const PROCESS: [Column<ProcessRow>; 11] = [
-    column(("gpu", "GPU"), (Left, 5, 1), |row| row.gpu.clone().into()),
-    column(("pid", "PID"), (Right, 8, 4), |row| match row.members {
-        ..=1 => row.pid.to_string().into(),
-        // The line of a job has the number of its processes instead.
-        members => format!("{members} pids").into(),
-    }),
-    column(("user", "USER"), (Left, 10, 0), |row| {
-        user_name(row.owner.as_ref()).into()
-    }),
-    column(("kind", "T"), (Left, 1, 10), |row| match row.kind {
-        ProcessKind::Compute => "C".into(),
-        ProcessKind::Graphics => "G".into(),
-        ProcessKind::Both => "B".into(),
-    }),
-    column(("memory", "MEM"), (Right, 7, 2), |row| {
-        row.memory.ok().map(bytes).into()
-    }),
-    column(("sm", "SM%"), (Right, 5, 5), |row| {
-        row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
-    }),
-    column(("cpu", "CPU%"), (Right, 5, 6), |row| row.cpu.into()),
-    column(("ram", "RAM"), (Right, 6, 7), |row| {
-        row.host_memory.map(bytes).into()
-    }),
-    column(("age", "AGE"), (Right, 7, 8), |row| {
-        row.age.map(short_age).into()
-    }),
-    column(("workload", "JOB/POD/CONTAINER"), (Left, 17, 9), |row| {
-        row.workload.clone().into()
-    }),
-    column(("name", "COMMAND"), (Left, 12, 3), |row| {
-        let command = match row.command.as_str() {
-            "" => &row.name,
-            command => command,
-        };
-        format!("{}{command}", row.branch).into()
-    }),
-];
-
-/// Returns the table of processes. For an ancestor, which is on no GPU itself, it has only the PID and the command.
+/// The table of processes. The key of a column is the name by which lines are sorted. Columns have these widths; those with
+/// the lowest priority are dropped first. An ancestor, which is on no GPU itself, has only the PID and the command.
 fn processes(rows: &[ProcessRow]) -> Table {
-    let mut table = Table::of(&PROCESS, rows);
-    for (cells, row) in table.rows.iter_mut().zip(rows) {
-        for (cell, column) in cells.iter_mut().zip(&PROCESS) {
-            if row.is_ancestor && !matches!(column.key, "pid" | "name") {
+    let mut table = table!(row in rows =>
+        "gpu" [Left, 19, 5] as "GPU" => row.gpu.as_str(),
+        "pid" [Right, 16, 8] as "PID" => match row.members {
+            ..=1 => row.pid.to_string(),
+            // The line of a job has the number of its processes instead.
+            members => format!("{members} pids"),
+        },
+        "user" [Left, 20, 10] as "USER" => user_name(row.owner.as_ref()),
+        "kind" [Left, 10, 1] as "T" => match row.kind {
+            ProcessKind::Compute => "C",
+            ProcessKind::Graphics => "G",
+            ProcessKind::Both => "B",
+        },
+        "memory" [Right, 18, 7] as "MEM" => row.memory.ok().map(bytes),
+        "sm" [Right, 15, 5] as "SM%" => row.sm.ok().flatten().map(|sm| u32::from(sm.get())),
+        "cpu" [Right, 14, 5] as "CPU%" => row.cpu,
+        "ram" [Right, 13, 6] as "RAM" => row.host_memory.map(bytes),
+        "age" [Right, 12, 7] as "AGE" => row.age.map(short_age),
+        "workload" [Left, 11, 17] as "JOB/POD/CONTAINER" => row.workload.as_str(),
+        "name" [Left, 17, 12] as "COMMAND" => match row.command.as_str() {
+            "" => format!("{}{}", row.branch, row.name),
+            command => format!("{}{command}", row.branch),
+        },
+    );
+    let ancestors = table.rows.iter_mut().zip(rows);
+    for (cells, _) in ancestors.filter(|(_, row)| row.is_ancestor) {
+        for (cell, column) in cells.iter_mut().zip(&table.columns) {
+            if !matches!(&*column.key, "pid" | "name") {
                 *cell = "".into();
             }
         }
@@ -78,35 +54,25 @@ fn processes(rows: &[ProcessRow]) -> Table {
     table
 }
 
-const USER: [Column<UserRow>; 7] = [
-    column(("user", "USER"), (Left, 12, 0), |row| {
-        row.user.clone().into()
-    }),
-    column(("gpus", "GPUS"), (Right, 5, 1), |row| {
-        row.gpus.len().to_string().into()
-    }),
-    column(("idle_held", "IDLE-HELD"), (Right, 10, 2), |row| {
-        row.idle_held.len().to_string().into()
-    }),
-    column(("memory", "MEM"), (Right, 8, 3), |row| {
-        let hidden = if row.hidden > 0 { "+?" } else { "" };
-        row.memory.map(|memory| bytes(memory) + hidden).into()
-    }),
-    column(("sm", "SM%"), (Right, 5, 4), |row| row.sm.into()),
-    column(("processes", "PROCS"), (Right, 6, 5), |row| {
-        row.processes.to_string().into()
-    }),
-    column(("which", "WHICH"), (Left, 10, 6), |row| {
-        row.gpus.join(" ").into()
-    }),
-];
+fn users(rows: &[UserRow]) -> Table {
+    let hidden = |row: &UserRow| if row.hidden > 0 { "+?" } else { "" };
+    table!(row in rows =>
+        "user" [Left, 20, 12] as "USER" => row.user.as_str(),
+        "gpus" [Right, 19, 5] as "GPUS" => row.gpus.len(),
+        "idle_held" [Right, 18, 10] as "IDLE-HELD" => row.idle_held.len(),
+        "memory" [Right, 17, 8] as "MEM" => row.memory.map(|memory| bytes(memory) + hidden(row)),
+        "sm" [Right, 16, 5] as "SM%" => row.sm,
+        "processes" [Right, 15, 6] as "PROCS" => row.processes,
+        "which" [Left, 14, 10] as "WHICH" => row.gpus.join(" "),
+    )
+}
 
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Styles) {
     if area.height == 0 {
         return;
     }
     let Table { columns, rows } = match app.view {
-        View::Users => Table::of(&USER, &app.user_rows()),
+        View::Users => users(&app.user_rows()),
         View::Processes | View::Tree => processes(&app.process_rows()),
     };
     let widths = fit(&columns, area.width.into());
