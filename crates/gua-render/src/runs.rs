@@ -6,6 +6,7 @@ mod summary;
 use std::time::Duration;
 
 use gua_model::run::{RolledUp, WatcherState, peak_memory};
+use gua_model::table;
 use gua_model::table::{Cell, Header, Table};
 use gua_model::text::{Clockwise, sanitize};
 use gua_query::WatchedRun;
@@ -67,46 +68,6 @@ pub struct ShownRun<'a> {
     /// State of the watching process of a run that has not ended.
     watcher: Option<WatcherState>,
 }
-
-/// A measure by which runs are compared: key, title and value.
-type Measure = (&'static str, &'static str, fn(&ShownRun<'_>) -> Cell);
-
-const MEASURES: [Measure; 14] = [
-    ("seconds", "seconds", |run| number(run.seconds())),
-    ("exit_code", "exit", |run| run.exit()),
-    ("gpus", "gpus", |run| run.run.gpus.len().into()),
-    ("gpu_util_mean_pct", "gpu busy %", |run| {
-        run.top("gpu_util", *run.summary.gpu_util_mean_pct)
-    }),
-    ("gpu_util_max_pct", "gpu busy max %", |run| {
-        run.top("gpu_util", *run.summary.gpu_util_max_pct)
-    }),
-    ("peak_vram_mb", "peak vram MB", |run| {
-        run.top("vram", *run.summary.peak_vram_mb)
-    }),
-    ("mem_util_mean_pct", "mem busy %", |run| {
-        // The original program leaves out a zero here, and gua then lists what was not measured.
-        let left_out = run.summary.unmeasured.as_ref().map(|_| 0.0);
-        run.top("mem_util", run.summary.mem_util_mean_pct.or(left_out))
-    }),
-    ("power_watts_mean", "power W", |run| {
-        run.top("power", *run.summary.power_watts_mean)
-    }),
-    ("energy_joules", "energy J", |run| run.energy()),
-    ("active_pct", "active %", |run| run.active()),
-    ("cpu_seconds", "cpu s", |run| {
-        number(*run.summary.tree.cpu_seconds)
-    }),
-    ("cpu_cores_mean", "cores", |run| {
-        number(*run.summary.tree.cpu_cores_mean)
-    }),
-    ("memory_max_mb", "memory MB", |run| {
-        number(*run.summary.tree.memory_max_mb)
-    }),
-    ("written_mb", "wrote MB", |run| {
-        number(*run.summary.tree.written_mb)
-    }),
-];
 
 impl<'a> ShownRun<'a> {
     /// Parses the summary. `state_of` finds out about the watching process that a run without an end recorded at its start.
@@ -178,57 +139,61 @@ fn local(at: Timestamp) -> String {
     crate::document::local(at, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
 }
 
+/// Everything that tables show of runs, a line each.
+fn table(runs: &[ShownRun<'_>]) -> Table {
+    // The original program leaves out a zero of the memory, and gua then lists what was not measured.
+    let left_out = |run: &ShownRun<'_>| run.summary.unmeasured.as_ref().map(|_| 0.0);
+    table!(run in runs =>
+        "run" => run.run.run.as_str(),
+        "user" => run.user(),
+        "name" => run.run.name.as_str(),
+        "started" => local(run.run.started),
+        "seconds" => number(run.seconds()),
+        "exit_code" as "exit" => run.exit(),
+        "gpus" => run.run.gpus.len(),
+        "gpu_util_mean_pct" as "gpu busy %" => run.top("gpu_util", *run.summary.gpu_util_mean_pct),
+        "gpu_util_max_pct" as "gpu busy max %" => run.top("gpu_util", *run.summary.gpu_util_max_pct),
+        "peak_vram_mb" as "peak vram MB" => run.top("vram", *run.summary.peak_vram_mb),
+        "mem_util_mean_pct" as "mem busy %" => run.top("mem_util", run.summary.mem_util_mean_pct.or(left_out(run))),
+        "power_watts_mean" as "power W" => run.top("power", *run.summary.power_watts_mean),
+        "energy_joules" as "energy J" => run.energy(),
+        "active_pct" as "active %" => run.active(),
+        "cpu_seconds" as "cpu s" => number(*run.summary.tree.cpu_seconds),
+        "cpu_cores_mean" as "cores" => number(*run.summary.tree.cpu_cores_mean),
+        "memory_max_mb" as "memory MB" => number(*run.summary.tree.memory_max_mb),
+        "written_mb" as "wrote MB" => number(*run.summary.tree.written_mb),
+        "state" => run.state(),
+    )
+}
+
+/// Columns of the list of runs.
+const LISTED: &str = "run user name started seconds exit_code gpus gpu_util_mean_pct peak_vram_mb \
+                      active_pct cpu_cores_mean state";
+
 #[must_use]
 pub fn list(runs: &[ShownRun<'_>]) -> Table {
-    let shown = [
-        "seconds",
-        "exit_code",
-        "gpus",
-        "gpu_util_mean_pct",
-        "peak_vram_mb",
-        "active_pct",
-        "cpu_cores_mean",
-    ];
-    let measures = MEASURES.into_iter();
-    let measures: Vec<_> = measures.filter(|(key, ..)| shown.contains(key)).collect();
-    let mut table = Table::new(["run", "user", "name", "started"].map(|key| (key, key)));
-    let titles = measures
-        .iter()
-        .map(|(key, title, _)| Header::new(*key, *title));
-    table.columns.extend(titles);
-    table.columns.push(Header::new("state", "state"));
-    for shown in runs {
-        let mut row: Vec<Cell> = vec![
-            shown.run.run.as_str().into(),
-            shown.user().into(),
-            shown.run.name.as_str().into(),
-            local(shown.run.started).into(),
-        ];
-        row.extend(measures.iter().map(|(_, _, measure)| measure(shown)));
-        row.push(shown.state().into());
-        table.rows.push(row);
-    }
-    table
+    let all = table(runs);
+    let is_listed = |place: &usize| LISTED.split(' ').any(|key| key == all.columns[*place].key);
+    let listed: Vec<usize> = (0..all.columns.len()).filter(is_listed).collect();
+    all.only(&listed)
 }
 
 /// Returns a line for each measure, with a column for each run.
 #[must_use]
 pub fn compare(runs: &[ShownRun<'_>]) -> Table {
-    let mut table = Table::new([("measure", "")]);
+    let all = table(runs);
+    let mut compared = Table::new([("measure", "")]);
     let names = runs.iter().map(|shown| &shown.run.run);
     let columns = names.map(|name| Header::new(name.as_str(), name.as_str()));
-    table.columns.extend(columns);
-    let mut line = |name: &str, cell: &dyn Fn(&ShownRun<'_>) -> Cell| {
-        let cells = runs.iter().map(cell);
-        let row = std::iter::once(name.into()).chain(cells).collect();
-        table.rows.push(row);
-    };
-    line("user", &|shown| shown.user().into());
-    line("name", &|shown| shown.run.name.as_str().into());
-    for (_, title, measure) in MEASURES {
-        line(title, &measure);
+    compared.columns.extend(columns);
+    for (place, Header { key, title, .. }) in all.columns.iter().enumerate() {
+        if !matches!(&**key, "run" | "started" | "state") {
+            let cells = all.rows.iter().map(|row| row[place].clone());
+            let line = std::iter::once(title.as_str().into()).chain(cells);
+            compared.rows.push(line.collect());
+        }
     }
-    table
+    compared
 }
 
 #[must_use]
@@ -284,8 +249,11 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             lines.push(format!("  {}", states.collect::<Vec<_>>().join(", ")));
         }
     }
-    for (_, title, measure) in MEASURES.into_iter().skip(3) {
-        lines.push(format!("{title:<15} {}", measure(shown).shown()));
+    let all = table(std::slice::from_ref(shown));
+    let measures = all.columns.iter().zip(all.rows.iter().flatten());
+    let measures = measures.skip_while(|(column, _)| column.key != "gpu_util_mean_pct");
+    for (column, measure) in measures.take_while(|(column, _)| column.key != "state") {
+        lines.push(format!("{:<15} {}", column.title, measure.shown()));
     }
     for phase in shown.summary.phases.iter() {
         let seconds = in_unit(*phase.seconds, 1, " s");
@@ -327,11 +295,9 @@ mod tests {
 
     fn measured(summary: &Value, key: &str) -> String {
         let run = run(summary);
-        let (_, _, measure) = MEASURES
-            .into_iter()
-            .find(|(name, ..)| *name == key)
-            .unwrap();
-        measure(&ShownRun::new(&run, |_| WatcherState::Unknown)).shown()
+        let table = table(&[ShownRun::new(&run, |_| WatcherState::Unknown)]);
+        let place = table.columns.iter().position(|column| column.key == key);
+        table.rows[0][place.unwrap()].shown()
     }
 
     #[test]
