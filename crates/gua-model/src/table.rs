@@ -71,19 +71,6 @@ impl<R: ?Sized> Column<R> {
         Self::new(key, key, cell)
     }
 
-    /// The same column, dropped from a narrow screen before columns of a higher priority.
-    #[must_use]
-    pub const fn on_screen(self, align: Align, priority: u8, min_width: Option<usize>) -> Self {
-        Self {
-            layout: Layout {
-                align,
-                priority,
-                min_width,
-            },
-            ..self
-        }
-    }
-
     /// The heading of this column.
     #[must_use]
     pub fn header(&self) -> Header {
@@ -183,6 +170,7 @@ cells! {
     bool: flag => Cell::Flag(flag);
     u64: count => Cell::Count(count);
     u32: count => Cell::Count(count.into());
+    u8: count => Cell::Count(count.into());
     usize: count => Cell::Count(u64::try_from(count).unwrap_or(u64::MAX));
     i64: number => Cell::Integer(number);
     i32: number => Cell::Integer(number.into());

@@ -72,12 +72,13 @@ impl From<Period> for Window {
 }
 
 /// Declares the rows of a table: each field is a JSON key, a CSV column and, with the title behind `as` or its own
-/// name, a heading. `from` and the values behind `=` declare the constructor `new`.
+/// name, a heading; brackets have the layout of its column, as in `table!`. `from` and the values behind `=` declare the
+/// constructor `new`.
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
         $vis:vis struct $Row:ident $(from $from:tt)? { $(
-            $(#[$field_doc:meta])* $key:ident: $type:ty $(as $title:literal)? $(= $value:expr)?,
+            $(#[$field_doc:meta])* $key:ident: $type:ty $([$($layout:tt)*])? $(as $title:literal)? $(= $value:expr)?,
         )* }
     )*) => { $(
         $(#[$doc])*
@@ -87,11 +88,12 @@ macro_rules! rows {
         impl $Row {
             /// The columns of a table of these rows.
             $vis const COLUMNS: &'static [gua_model::table::Column<Self>] = &[ $(
-                gua_model::table::Column::new(
-                    stringify!($key),
-                    $crate::document::title!($key $($title)?),
-                    |row: &$Row| row.$key.clone().into(),
-                ),
+                gua_model::table::Column {
+                    key: stringify!($key),
+                    title: $crate::document::title!($key $($title)?),
+                    layout: gua_model::table!(@layout $($($layout)*)?),
+                    cell: |row: &$Row| row.$key.clone().into(),
+                },
             )* ];
         }
 

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::row::Row;
-use crate::document::{cells, documents, headers, rows};
+use crate::document::{Number, cells, documents, headers, rows};
 use crate::report::IdleTime;
 use crate::table::table;
 
@@ -147,7 +147,35 @@ rows! {
         /// The reason that the holder gave.
         why: String,
     }
+
+    /// A GPU of a board.
+    pub struct FleetRow {
+        /// Name of the host.
+        host: String [ByContent, 20],
+        /// Index of the GPU in the driver; for a MIG instance, that of its GPU.
+        index: u32 [ByContent, 20] as "GPU",
+        /// One of the eight states; `unobserved` if the host stopped reporting.
+        state: &'static str [ByContent, 19],
+        free: bool [ByContent, 12],
+        util_percent: Option<u8> [ByContent, 18] as "util %",
+        memory_used_gb: Option<Number> [ByContent, 15] as "used GB",
+        memory_total_gb: Option<Number> [ByContent, 14] as "of GB",
+        /// Known faults, in words.
+        health: Option<String> [ByContent, 16, 8],
+        /// Names of the owners of its processes and of its claim.
+        holders: Option<String> [ByContent, 17, 6],
+        /// Model of the GPU.
+        name: Option<String> [ByContent, 13, 8],
+        uuid: String,
+        /// Time at which the host read the GPU.
+        observed_at: Timestamp,
+    }
 }
+
+/// Output of `gua list --board` and `gua available --board` with `--json`: the GPUs in the order of the board. Keys may be added
+/// under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FleetDocument<'a>(pub &'a [FleetRow]);
 
 fn identity(process: &Process) -> Option<&Identity> {
     process.identity.as_ref().ok()

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use gua_collector::board::fleet::{Fleet, SavedTokens};
-use gua_model::table::{Align, Cell, Column, Table};
+use gua_model::table::Table;
 use gua_model::text::{gigabyte_tenths, short_age};
 use gua_model::{Bytes, Percent, State};
 use gua_probe::clock;
 use gua_render::document::Number;
+use gua_render::listing::{FleetDocument, FleetRow};
 use gua_settings::inputs::{BOARD_TOKEN_VARIABLE, board_token};
 use gua_wire::live::{HostState, LiveGpu, LiveValue, ObstacleWord};
 use gua_wire::{ServerUrl, Token};
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::super::enroll::typed;
 use crate::commands::prelude::*;
@@ -24,7 +22,7 @@ struct FleetGpu<'a> {
     gpu: &'a LiveGpu,
 }
 
-/// Position of the state in [`columns`].
+/// Position of the state in the columns of [`FleetRow`].
 const STATE: usize = 2;
 
 /// Number of columns in text output; the others are too wide.
@@ -33,66 +31,6 @@ const SHORT: usize = 10;
 /// Format name of [`FleetDocument`].
 #[cfg(test)]
 const SCHEMA: &str = "gua.board-list.v1";
-
-/// Output of `gua list --board` and `gua available --board` with `--json`: the GPUs in the order of the board. Keys may be added
-/// under the same version; none changes its meaning.
-#[derive(Debug, Serialize, JsonSchema)]
-struct FleetDocument<'a>(&'a [FleetRow]);
-
-/// A GPU of a board.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct FleetRow {
-    /// Name of the host.
-    host: String,
-    /// Index of the GPU in the driver; for a MIG instance, that of its GPU.
-    index: u32,
-    /// One of the eight states; `unobserved` if the host stopped reporting.
-    state: &'static str,
-    free: bool,
-    util_percent: Option<u8>,
-    memory_used_gb: Option<Number>,
-    memory_total_gb: Option<Number>,
-    /// Known faults, in words.
-    health: Option<String>,
-    /// Names of the owners of its processes and of its claim.
-    holders: Option<String>,
-    /// Model of the GPU.
-    name: Option<String>,
-    uuid: String,
-    /// Time at which the host read the GPU.
-    observed_at: Timestamp,
-}
-
-fn columns() -> [Column<FleetRow>; 12] {
-    type Getter = fn(&FleetRow) -> Cell;
-    let column = |key, title, (priority, min_width), cell: Getter| {
-        Column::new(key, title, cell).on_screen(Align::ByContent, priority, min_width)
-    };
-    [
-        column("host", "host", (20, None), |row| row.host.clone().into()),
-        column("index", "GPU", (20, None), |row| row.index.into()),
-        column("state", "state", (19, None), |row| row.state.into()),
-        column("free", "free", (12, None), |row| row.free.into()),
-        column("util_percent", "util %", (18, None), |row| {
-            row.util_percent.map(u64::from).into()
-        }),
-        column("memory_used_gb", "used GB", (15, None), |row| {
-            row.memory_used_gb.into()
-        }),
-        column("memory_total_gb", "of GB", (14, None), |row| {
-            row.memory_total_gb.into()
-        }),
-        column("health", "health", (16, Some(8)), |row| {
-            row.health.clone().into()
-        }),
-        column("holders", "holders", (17, Some(6)), |row| {
-            row.holders.clone().into()
-        }),
-        column("name", "name", (13, Some(8)), |row| row.name.clone().into()),
-        Column::key("uuid", |row| row.uuid.clone().into()),
-        Column::key("observed_at", |row| row.observed_at.into()),
-    ]
-}
 
 /// Memory in gigabytes, as a number.
 fn gigabytes(bytes: u64) -> Option<Number> {
@@ -231,7 +169,7 @@ pub(in crate::commands) fn list(
 
 fn write(rows: &[FleetGpu<'_>], format: TableFormat, width: Option<usize>) -> String {
     let shown: Vec<FleetRow> = rows.iter().map(FleetGpu::row).collect();
-    let mut table = Table::of(&columns(), &shown);
+    let mut table = Table::of(FleetRow::COLUMNS, &shown);
     match format {
         TableFormat::Json => pretty(&FleetDocument(&shown)),
         TableFormat::Csv => csv(&table),
@@ -341,7 +279,7 @@ mod tests {
         assert_eq!(json[0]["state"], "truly-idle");
         assert_eq!(json[0]["health"], "uncorrected memory errors");
         // The keys are the columns.
-        let keys: BTreeSet<&str> = columns().iter().map(|column| column.key).collect();
+        let keys: BTreeSet<&str> = FleetRow::COLUMNS.iter().map(|column| column.key).collect();
         let named = json[0].as_object().unwrap().keys();
         assert_eq!(named.map(String::as_str).collect::<BTreeSet<_>>(), keys);
     }
