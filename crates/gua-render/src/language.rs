@@ -1,9 +1,4 @@
-//! The languages of pages and charts, and sentences with numbers in them.
-
-use maud::{Markup, PreEscaped, Render as _, html};
-
-use crate::markup::{Escaped, number_of};
-use crate::table::Cell;
+//! The languages of pages and charts.
 
 /// Language of the text that a page or a chart adds to its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,52 +55,6 @@ macro_rules! say {
 }
 
 pub(crate) use {labels, phrases, say};
-
-/// A sentence in each language with numbers in it: `{key}` is replaced by the number with that key, and
-/// `{!key}` by one that a page prints in bold.
-#[derive(Clone, Debug)]
-pub(crate) struct Sentence<const N: usize> {
-    pub(crate) words: Label,
-    pub(crate) numbers: [(&'static str, Cell); N],
-}
-
-impl<const N: usize> Sentence<N> {
-    /// The sentence with rounded numbers.
-    pub(crate) fn text(&self, language: Language) -> String {
-        self.filled(language, str::to_owned, |_, _, cell| cell.shown())
-    }
-
-    /// The sentence with an initial capital, a full stop, and the exact value of each number as an attribute.
-    pub(crate) fn html(&self, language: Language) -> Markup {
-        let words = |words: &str| Escaped(words).render().into_string();
-        let number = |key: &str, is_bold: bool, cell: &Cell| {
-            let number = number_of(key, cell);
-            let number = html! { @if is_bold { strong { (number) } } @else { (number) } };
-            number.into_string()
-        };
-        PreEscaped(sentence(&self.filled(language, words, number)))
-    }
-
-    /// Returns the sentence, with `words` and `number` applied to its words and its numbers. `number` gets the key of a number,
-    /// whether it is bold, and its value.
-    fn filled(
-        &self,
-        language: Language,
-        words: impl Fn(&str) -> String,
-        number: impl Fn(&str, bool, &Cell) -> String,
-    ) -> String {
-        let mut pieces = self.words.of(language).split('{');
-        let mut text = pieces.next().map(&words).unwrap_or_default();
-        for (key, rest) in pieces.filter_map(|piece| piece.split_once('}')) {
-            let name = key.trim_start_matches('!');
-            let known = self.numbers.iter().find(|(known, _)| *known == name);
-            let (_, cell) = known.expect("every key in the words has a number");
-            text += &number(name, key != name, cell);
-            text += &words(rest);
-        }
-        text
-    }
-}
 
 /// Adds an initial capital.
 fn capital(words: &str) -> String {

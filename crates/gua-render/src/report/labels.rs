@@ -5,7 +5,7 @@ use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, RollUp, State};
 
 use super::{By, Page};
-use crate::language::{Label, Language, Sentence, labels, phrases, say};
+use crate::language::{Label, Language, labels, phrases, say};
 use crate::table::{Cell, Table};
 
 labels! {
@@ -84,9 +84,6 @@ labels! {
     EXITED_ON_INSTANCE =
         "the process has exited: ask an administrator to reset the physical GPU when none of its instances is in use",
         "프로세스가 이미 끝났습니다. 물리 GPU의 모든 인스턴스가 쓰이지 않을 때 초기화하도록 관리자에게 요청하세요";
-    OBSERVED_PART =
-        "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
-        "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
     MIXED =
         "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; charged hours and energy are of own ticks alone",
         "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 틱만으로 계산합니다";
@@ -132,12 +129,7 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
 
 /// Returns the display name of a roll-up.
 pub(super) fn class(class: RollUp, language: Language) -> &'static str {
-    let state = match class {
-        RollUp::Active => State::Active,
-        RollUp::IdleHeld => State::IdleHeld,
-        RollUp::TrulyIdle => State::TrulyIdle,
-    };
-    self::state(state, language)
+    state(class.into(), language)
 }
 
 /// Replaces the stable names of states in the first column of a table by their display names.
@@ -283,6 +275,12 @@ phrases! {
     states(util: u8, memory: u64) =
         "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; truly-idle: the rest",
         "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외";
+    observed_part(share: &str, capacity: &str, gap: &str) =
+        "observed {share} of {capacity} GPU-hours; {gap} GPU-hours are gaps, which no share counts",
+        "전체 {capacity} GPU 시간 중 {share}를 관측했습니다. {gap} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
+    unused_gpus(idle_held: &str, truly_idle: &str, gpus: &str, samples: &str) =
+        "On average {idle_held} GPUs were held without use and {truly_idle} were free, of {gpus} seen in the window. Samples: {samples}",
+        "평균적으로 GPU {idle_held}장은 잡힌 채 쓰이지 않았고, {truly_idle}장은 비어 있었습니다 (전체 {gpus}장). 샘플: {samples}";
     /// Length of the buckets of a chart.
     per_minutes(minutes: i64) = "in steps of {minutes} min", "{minutes}분 단위";
     /// Label of the row for the hidden rows of a list.
@@ -339,17 +337,18 @@ pub(super) fn decide(page: &Page<'_>, hold: &Hold, language: Language) -> String
     }
 }
 
-/// Says how much was observed; `None` without any capacity.
-pub(super) fn observed(report: &Report) -> Option<Sentence<3>> {
+/// Says how much was observed, with numbers as `show` writes them by their keys; `None` without any capacity.
+pub(super) fn observed(
+    report: &Report,
+    language: Language,
+    show: impl Fn(&str, &Cell) -> String,
+) -> Option<String> {
     let covered = &report.coverage;
-    Some(Sentence {
-        words: OBSERVED_PART,
-        numbers: [
-            ("observed_share", Cell::Share(covered.share()?)),
-            ("capacity_hours", Cell::Hours(covered.capacity.hours())),
-            ("gap_hours", Cell::Hours(covered.gap.hours())),
-        ],
-    })
+    let share = show("observed_share", &Cell::Share(covered.share()?));
+    let hours = |key, time: Micros| show(key, &Cell::Hours(time.hours()));
+    let capacity = hours("capacity_hours", covered.capacity);
+    let gap = hours("gap_hours", covered.gap);
+    Some(observed_part(&share, &capacity, &gap, language))
 }
 
 /// Says since when there is a history, if that is after the beginning of the window.

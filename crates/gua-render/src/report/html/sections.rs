@@ -3,7 +3,7 @@
 use gua_model::report::{Hold, IntervalUse, Report};
 use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, State};
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::summary::{self, state_bar};
 use super::table::{TableOptions, folded, paragraph, section, table as html_table};
@@ -191,10 +191,11 @@ fn nonempty_columns(table: &Table) -> Table {
 pub(super) fn coverage(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
     let gaps = lists::gaps(page, &report.coverage.gaps, Medium::Html);
-    let inside = match labels::observed(report) {
+    let number = |key: &str, cell: &Cell| number_of(key, cell).into_string();
+    let inside = match labels::observed(report, language, number) {
         None => paragraph(labels::NO_GPU.of(language)),
         Some(observed) => html! {
-            p.say { (observed.html(language)) } "\n"
+            p.say { (PreEscaped(sentence(&observed))) } "\n"
             @if let Some(basis) = labels::basis(report, language) { (paragraph(sentence(&basis))) }
             @if !gaps.rows.is_empty() { (html_table(&gaps, TableOptions::of(page, "gaps-table"))) }
         },

@@ -6,7 +6,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::table::{paragraph, section, tile};
 use crate::chart::{Frame, Shown, StateHours, Theme};
-use crate::language::{Label, Sentence, sentence};
+use crate::language::{Label, sentence};
 use crate::markup::{Escaped, number, number_of};
 use crate::report::figures::{self, Whose, held_hours, state_hours};
 use crate::report::{Page, labels};
@@ -43,19 +43,18 @@ fn shares(page: &Page<'_>) -> Markup {
         (number_of("gap_hours", &Cell::Hours(report.coverage.gap.hours())))
         (language.pick(" GPU-hours are gaps", " GPU 시간 공백"))
     };
-    let gpus = |class| Cell::Hours(report.equivalent(class));
-    let capacity = Sentence {
-        words: Label(
-            "On average {!idle_held_gpus} GPUs were held without use and {!truly_idle_gpus} were free, of {gpus} seen in the window. Samples: {samples}",
-            "평균적으로 GPU {!idle_held_gpus}장은 잡힌 채 쓰이지 않았고, {!truly_idle_gpus}장은 비어 있었습니다 (전체 {gpus}장). 샘플: {samples}",
-        ),
-        numbers: [
-            ("idle_held_gpus", gpus(RollUp::IdleHeld)),
-            ("truly_idle_gpus", gpus(RollUp::TrulyIdle)),
-            ("gpus", report.gpu_count().into()),
-            ("samples", Cell::Count(report.all.samples())),
-        ],
+    let number = |key, cell| number_of(key, &cell).into_string();
+    let gpus = |key, class| {
+        let number = number_of(key, &Cell::Hours(report.equivalent(class)));
+        html! { strong { (number) } }.into_string()
     };
+    let capacity = labels::unused_gpus(
+        &gpus("idle_held_gpus", RollUp::IdleHeld),
+        &gpus("truly_idle_gpus", RollUp::TrulyIdle),
+        &number("gpus", report.gpu_count().into()),
+        &number("samples", Cell::Count(report.all.samples())),
+        language,
+    );
     html! {
         (state_bar(&state_hours(sums), "tall"))
         div.tiles {
@@ -69,7 +68,7 @@ fn shares(page: &Page<'_>) -> Markup {
                 (tile(("observed", labels::OBSERVED.of(language)), &number_of("observed_share", &Cell::Share(observed)), &gap))
             }
         }
-        p.lead { (capacity.html(language)) } "\n"
+        p.lead { (PreEscaped(sentence(&capacity))) } "\n"
         @if let Some(began) = labels::began_late(page, language) { (paragraph(sentence(&began))) }
     }
 }

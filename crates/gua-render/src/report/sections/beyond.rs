@@ -14,10 +14,10 @@ use crate::table::{Cell, Table, table};
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
     let covered = &page.report.coverage;
     line!(out, "§6 {}", labels::COVERAGE.of(English));
-    let Some(observed) = labels::observed(page.report) else {
+    let Some(observed) = labels::observed(page.report, English, |_, cell| cell.shown()) else {
         return line!(out, "  ({})", labels::NO_GPU.of(English));
     };
-    line!(out, "  {}", observed.text(English));
+    line!(out, "  {observed}");
     if let Some(began) = labels::began_late(page, English) {
         line!(out, "  {began}");
     }
