@@ -303,14 +303,14 @@ fn hours(report: &Report) -> Table {
 
 /// Returns the positions of the columns of [`hours`] in three lists: the hour and the columns of all GPUs together, the columns
 /// of each GPU, and the columns of each person.
-pub(super) fn hour_columns(report: &Report, table: &Table) -> [Vec<usize>; 3] {
-    let [gpus, people] = match report.person {
-        None => [report.gpus.len(), report.people.len()],
-        Some(_) => [0, 0],
+pub(super) fn hour_columns(table: &Table) -> [Vec<usize>; 3] {
+    let kind = |place: &usize| match table.columns[*place].key.split_once(' ') {
+        None => 0,
+        Some(("active_share", _)) => 1,
+        Some(_) => 2,
     };
-    let end = table.columns.len();
-    let [of_gpus, of_people] = [end - people - gpus, end - people];
-    [0..of_gpus, of_gpus..of_people, of_people..end].map(Iterator::collect)
+    let places = 0..table.columns.len();
+    [0, 1, 2].map(|wanted| places.clone().filter(|it| kind(it) == wanted).collect())
 }
 
 /// The table of states without those that did not occur, usually most of the eight.
@@ -349,4 +349,22 @@ pub fn state_rows(report: &Report) -> Vec<StateRow> {
         });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_the_previous_period_are_not_those_of_a_gpu_or_a_person() {
+        let keys = [
+            "hour",
+            "active_share",
+            "active_share GPU-a",
+            "held_hours ada l",
+            "previous_active_share",
+        ];
+        let table = Table::new(keys.map(|key| (key, key)));
+        assert_eq!(hour_columns(&table), [vec![0, 1, 4], vec![2], vec![3]]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The sections of the page that are words and tables.
 
-use gua_model::report::{Hold, IntervalUse, Report};
+use gua_model::report::{Hold, IntervalUse};
 use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, State};
 use maud::{Markup, PreEscaped, html};
@@ -271,7 +271,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
         By::State => state_table(page, rows, "by-table"),
         By::Day | By::Week | By::Month => html_table(&nonempty_columns(&rows), whole),
         By::Hour => {
-            let (rows, left_out) = first_columns(page.report, &rows, page.top);
+            let (rows, left_out) = first_columns(&rows, page.top);
             html! {
                 (html_table(&nonempty_columns(&rows), whole))
                 @if left_out > 0 { (paragraph(labels::columns_left_out(left_out, page.language))) }
@@ -283,11 +283,12 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
 }
 
 /// Returns the columns of the first GPUs and people, and the number of omitted columns.
-fn first_columns(report: &Report, rows: &Table, top: usize) -> (Table, usize) {
-    let [all, gpus, people] = hour_columns(report, rows);
+fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
+    let [all, gpus, people] = hour_columns(rows);
     let first = [&gpus, &people].map(|each| each.iter().take(top));
     let kept = all.iter().chain(first.into_iter().flatten());
-    let kept: Vec<usize> = kept.copied().collect();
+    let mut kept: Vec<usize> = kept.copied().collect();
+    kept.sort_unstable();
     (rows.only(&kept), rows.columns.len() - kept.len())
 }
 

@@ -189,7 +189,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
 pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let all = by_table(report, By::Hour);
-    let [of_all, of_gpus, of_people] = hour_columns(report, &all);
+    let [of_all, of_gpus, of_people] = hour_columns(&all);
     out.push_str(&all.only(&of_all).text(2));
     // Column for all GPUs with the same value as the columns per GPU.
     let mut columns = all.columns.iter();
