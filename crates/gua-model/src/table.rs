@@ -56,21 +56,6 @@ impl Layout {
 }
 
 impl<R: ?Sized> Column<R> {
-    /// A column with the layout [`Layout::PLAIN`].
-    pub const fn new(key: &'static str, title: &'static str, cell: fn(&R) -> Cell) -> Self {
-        Self {
-            key,
-            title,
-            layout: Layout::PLAIN,
-            cell,
-        }
-    }
-
-    /// A column for files alone: its title is its key.
-    pub const fn key(key: &'static str, cell: fn(&R) -> Cell) -> Self {
-        Self::new(key, key, cell)
-    }
-
     /// The heading of this column.
     #[must_use]
     pub fn header(&self) -> Header {
@@ -314,12 +299,12 @@ impl Table {
 
     /// Tables with the same rows, one beside the other.
     #[must_use]
-    pub fn beside(self, right: Self) -> Self {
-        let rows = self.rows.into_iter().zip(right.rows);
-        Self {
-            columns: [self.columns, right.columns].concat(),
-            rows: rows.map(|(left, right)| [left, right].concat()).collect(),
+    pub fn beside(mut self, right: Self) -> Self {
+        self.columns.extend(right.columns);
+        for (row, more) in self.rows.iter_mut().zip(right.rows) {
+            row.extend(more);
         }
+        self
     }
 
     /// Some of its columns, by position.
@@ -474,19 +459,17 @@ mod tests {
         idle: Option<f64>,
     }
 
-    const COLUMNS: [Column<Person>; 3] = [
-        Column::new("user", "user", |person| person.name.into()),
-        Column::new("held_hours", "held h", |person| Cell::Hours(person.hours)),
-        Column::new("idle_share", "idle", |person| Cell::share(person.idle)),
-    ];
-
     fn table() -> Table {
         let person = |name, hours, idle| Person { name, hours, idle };
         let people = [
             person("ada", 1.234_567_89, Some(0.5)),
             person("김", 12.0, None),
         ];
-        Table::of(&COLUMNS, &people)
+        table!(person in people =>
+            "user" => person.name,
+            "held_hours" as "held h" => Cell::Hours(person.hours),
+            "idle_share" as "idle" => Cell::share(person.idle),
+        )
     }
 
     #[test]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::document::{Number, Rows, Share, documents, local, pretty, rows};
-use crate::table::{Cell, Header, Table, table};
+use crate::table::{Cell, Table, table};
 
 /// Returns the status of a limit as one word.
 #[must_use]
@@ -247,25 +247,19 @@ fn share_of(standing: &Standing) -> Option<f64> {
 /// Returns the percentages of gpu_stats' notes: a row for each user, a column for each term.
 #[must_use]
 pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
-    let mut table = Table::new([("user", "user")]);
-    for (per, _) in terms {
+    let users = terms.iter().flat_map(|(_, sums)| sums.users());
+    let users = users.filter(|user| only.is_none_or(|only| only == *user));
+    let users: std::collections::BTreeSet<&str> = users.collect();
+    let mut table = table!(user in &users => "user" => *user,);
+    for (per, sums) in terms {
         let name = match per {
             Term::Rolling(length) if length.as_secs() == 3600 => "hour".to_owned(),
             per => term(*per),
         };
         let key = format!("{}_percent", name.replace(' ', "_"));
-        table.columns.push(Header::new(key, name));
-    }
-    let users = terms.iter().flat_map(|(_, sums)| sums.users());
-    let users = users.filter(|user| only.is_none_or(|only| only == *user));
-    let users: std::collections::BTreeSet<&str> = users.collect();
-    for user in users {
-        let mut row = vec![Cell::Text(user.to_owned())];
-        row.extend(terms.iter().map(|(per, sums)| {
-            // gpu_stats' formulas give 0 to a user without samples in a term.
-            Cell::Percent(sums.of(user, *per).unwrap_or(0.0))
-        }));
-        table.rows.push(row);
+        // gpu_stats' formulas give 0 to a user without samples in a term.
+        let percent = |user| Cell::Percent(sums.of(user, *per).unwrap_or(0.0));
+        table = table.beside(table!(user in &users => key as name => percent(user),));
     }
     table
 }

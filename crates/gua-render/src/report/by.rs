@@ -3,8 +3,8 @@
 
 use gua_model::idle::Idle;
 use gua_model::report::groups::{GroupKind, WorkloadKind};
-use gua_model::report::{PersonRow, Report, ReportedGpu, Sums};
-use gua_model::table::{Cell, Column, Header, Table};
+use gua_model::report::{CrossRow, PersonRow, Report, ReportedGpu, Sums};
+use gua_model::table::{Cell, Column, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use jiff::Timestamp;
 
@@ -285,18 +285,17 @@ fn hours(report: &Report) -> Table {
     if report.person.is_some() {
         return table;
     }
-    table.columns.extend(report.gpus.iter().map(|gpu| {
+    for (place, gpu) in report.gpus.iter().enumerate() {
+        let key = format!("active_share {}", gpu.gpu);
         let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
-        Header::new(format!("active_share {}", gpu.gpu), title)
-    }));
-    table.columns.extend(report.people.iter().map(|person| {
-        let (key, name) = (format!("held_hours {}", person.name), &person.name);
-        Header::new(key, format!("{name} h"))
-    }));
-    for (row, hour) in table.rows.iter_mut().zip(&report.cross) {
-        let gpus = hour.gpus.iter();
-        row.extend(gpus.map(|gpu| Cell::share(gpu.sums.share(RollUp::Active))));
-        row.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
+        let share = |hour: &CrossRow| hour.gpus.get(place)?.sums.share(RollUp::Active);
+        table = table
+            .beside(table!(hour in &report.cross => key as title => Cell::share(share(hour)),));
+    }
+    for (place, PersonRow { name, .. }) in report.people.iter().enumerate() {
+        let (key, title) = (format!("held_hours {name}"), format!("{name} h"));
+        let hours = |hour: &CrossRow| Some(Cell::Hours(hour.people.get(place)?.hours()));
+        table = table.beside(table!(hour in &report.cross => key as title => hours(hour),));
     }
     table
 }

@@ -5,7 +5,7 @@ use gua_model::price::{Costs, Money};
 
 use super::{Page, labels};
 use crate::language::Language;
-use crate::table::{Cell, Header, Table};
+use crate::table::{Cell, Header, Table, table};
 
 /// One sentence for each currency, and one for time without a price.
 pub(super) fn sentences(costs: &Costs, language: Language) -> Vec<String> {
@@ -21,11 +21,8 @@ pub(super) fn sentences(costs: &Costs, language: Language) -> Vec<String> {
 
 /// Costs of each person, the highest in the first currency first.
 pub(super) fn people(page: &Page<'_>, costs: &Costs) -> Table {
-    let mut table = Table::new([("user", "charged to")]);
-    let people = page.report.people.iter();
-    table.rows = people
-        .map(|person| vec![person.name.clone().into()])
-        .collect();
+    let people = &page.report.people;
+    let mut table = table!(person in people => "user" as "charged to" => person.name.clone(),);
     add_columns(&mut table, costs);
     let amounts = |row: &Vec<Cell>| row.iter().filter_map(Cell::measure).sum::<f64>();
     table.rows.retain(|row| amounts(row) > 0.0);
