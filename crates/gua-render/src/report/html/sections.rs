@@ -2,7 +2,7 @@
 
 use gua_model::report::{Hold, IntervalUse};
 use gua_model::text::sanitize;
-use gua_model::{Micros, RollUp, State};
+use gua_model::{Micros, RollUp, Tone};
 use maud::{Markup, PreEscaped, html};
 
 use super::summary::{self, state_bar};
@@ -81,8 +81,9 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
         labels::FREE.of(page.language)
     );
     let mark = |row: usize, column: usize| {
-        let state = shown_state(now.gpus[row].state).as_str();
-        html! { @if column == 1 { span class={ "dot " (state) } {} } }
+        let tone = Tone::of(now.gpus[row].state);
+        let state = Shown::ALL.into_iter().find(|shown| shown.tone() == tone);
+        html! { @if let (1, Some(state)) = (column, state) { span class={ "dot " (state.as_str()) } {} } }
     };
     let look = TableOptions {
         before: &mark,
@@ -96,16 +97,6 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
         (html_table(&lists::now(page, now, Medium::Html), look))
     };
     section(page, ("now", labels::NOW, Some(now.gpus.len())), &inside)
-}
-
-fn shown_state(state: State) -> Shown {
-    match (state, state.roll_up()) {
-        (State::HeldUnknown, _) => Shown::HeldUnknown,
-        (_, Some(RollUp::Active)) => Shown::Active,
-        (_, Some(RollUp::IdleHeld)) => Shown::IdleHeld,
-        (_, Some(RollUp::TrulyIdle)) => Shown::TrulyIdle,
-        (_, None) => Shown::Gap,
-    }
 }
 
 /// Returns the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
