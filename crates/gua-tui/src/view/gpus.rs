@@ -291,10 +291,7 @@ fn throttle_mark(gpu: &Gpu) -> &'static str {
 }
 
 fn percent(gpu: &Gpu) -> String {
-    match gpu.util {
-        Ok(util) => format!("{}%", util.get()),
-        Err(_) => MISSING.to_owned(),
-    }
+    reading(&gpu.util, |util| format!("{}%", util.get()))
 }
 
 /// Returns the faults of a GPU, the most serious first; empty if there are none.
