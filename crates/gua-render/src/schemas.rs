@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         named::<explain::json::ExplainDocument>(explain::json::SCHEMA),
         named::<listing::ListDocument>(listing::LIST),
         named::<me::MeDocument>(me::SCHEMA),
-        named::<plot::PlotDocument<'_>>(plot::SCHEMA),
+        named::<plot::PlotDocument>(plot::SCHEMA),
         named::<quota::PercentagesDocument>(quota::PERCENTAGES),
         named::<quota::QuotaDocument>(quota::SCHEMA),
         named::<json::ReportDocument>(json::SCHEMA),

@@ -6,8 +6,6 @@ pub(super) mod terminal;
 
 use gua_model::report::Cross;
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::figures;
 pub use super::figures::Whose;
@@ -59,13 +57,10 @@ impl Kind {
 /// A chart that is ready to be drawn.
 #[derive(Debug)]
 pub struct Plot {
-    kind: Kind,
-    title: String,
     subtitle: String,
     language: Language,
     chart: Box<dyn Figure>,
-    numbers: Table,
-    context: Context,
+    document: PlotDocument,
 }
 
 /// A chart that can be drawn as a picture and as text.
@@ -107,31 +102,26 @@ impl Plot {
             }
         };
         Self {
-            kind,
-            title: title(page, kind),
             subtitle: subtitle(page, note),
             language: page.language,
             chart,
-            numbers,
-            context: Context::new(page),
+            document: PlotDocument::new(page, kind, numbers),
         }
     }
 
     /// Replaces the title, if one is given.
     #[must_use]
-    pub fn titled(self, title: Option<String>) -> Self {
-        Self {
-            title: title.unwrap_or(self.title),
-            ..self
-        }
+    pub fn titled(mut self, title: Option<String>) -> Self {
+        self.document.title = title.unwrap_or(self.document.title);
+        self
     }
 
     /// The picture as an SVG document.
     #[must_use]
     pub fn svg(&self, look: Appearance) -> String {
         let frame = Frame {
-            id: self.kind.as_str().to_owned(),
-            title: self.title.clone(),
+            id: self.document.kind.to_owned(),
+            title: self.document.title.clone(),
             subtitle: Some(self.subtitle.clone()),
             theme: look.theme,
             language: self.language,
@@ -143,7 +133,7 @@ impl Plot {
     /// Draws the chart as text for a terminal of this width. It contains colour codes, which the caller may strip.
     #[must_use]
     pub fn text(&self, columns: usize) -> String {
-        let mut text = format!("{}\n{}\n\n", self.title, self.subtitle);
+        let mut text = format!("{}\n{}\n\n", self.document.title, self.subtitle);
         let columns = columns.max(terminal::MIN_COLUMNS);
         self.chart.draw_text(&mut text, columns, self.language);
         text
@@ -152,19 +142,13 @@ impl Plot {
     /// The numbers that the picture draws.
     #[must_use]
     pub fn numbers(&self) -> &Table {
-        &self.numbers
+        &self.document.rows.0
     }
 
     /// The numbers with their context, as JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        pretty(&PlotDocument {
-            schema: SCHEMA,
-            kind: self.kind.as_str(),
-            title: &self.title,
-            context: &self.context,
-            rows: Rows(self.numbers.clone()),
-        })
+        pretty(&self.document)
     }
 }
 
@@ -211,21 +195,13 @@ fn subtitle(page: &Page<'_>, note: Option<String>) -> String {
     gua_model::text::sanitize(&parts.join(" · "))
 }
 
-/// Content of the file that `gua plot -o NAME.json` writes. Keys may be added under the same version; none changes its
-/// meaning.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PlotDocument<'a> {
-    schema: &'static str,
-    kind: &'static str,
-    title: &'a str,
-    #[serde(flatten)]
-    context: &'a Context,
-    rows: Rows,
-}
-
 documents! {
-    /// The subject of a plot.
-    pub struct Context from (page: &Page<'_>) {
+    /// Content of the file that `gua plot -o NAME.json` writes. Keys may be added under the same version; none changes its
+    /// meaning.
+    pub struct PlotDocument from (page: &Page<'_>, chart: Kind, numbers: Table) {
+        schema: &'static str = SCHEMA,
+        kind: &'static str = chart.as_str(),
+        title: String = title(page, chart),
         gua_version: String = page.version.to_owned(),
         made_at: Timestamp = page.report.made,
         time_zone: String = page.zone_name(),
@@ -234,6 +210,7 @@ documents! {
         window: Window = page.report.window.into(),
         /// `hour`, `day`, `week` or `month`.
         slot: &'static str = page.report.unit.as_str(),
+        rows: Rows = Rows(numbers),
     }
 }
 
