@@ -39,22 +39,15 @@ macro_rules! phrases {
     ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty),*) = $english:literal, $korean:literal;)*) => { $(
         $(#[$doc])*
         pub(crate) fn $name($($value: $type,)* language: $crate::language::Language) -> String {
-            $crate::language::say!(language, $english, $korean)
+            match language {
+                $crate::language::Language::English => format!($english),
+                $crate::language::Language::Korean => format!($korean),
+            }
         }
     )* };
 }
 
-/// Formats a text in a language: English, then Korean.
-macro_rules! say {
-    ($language:expr, $english:literal, $korean:literal $(,)?) => {
-        match $language {
-            $crate::language::Language::English => format!($english),
-            $crate::language::Language::Korean => format!($korean),
-        }
-    };
-}
-
-pub(crate) use {labels, phrases, say};
+pub(crate) use {labels, phrases};
 
 /// Adds an initial capital.
 fn capital(words: &str) -> String {

@@ -5,7 +5,7 @@ use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, RollUp, State};
 
 use super::{By, Page};
-use crate::language::{Label, Language, labels, phrases, say};
+use crate::language::{Label, Language, labels, phrases};
 use crate::table::{Cell, Table};
 
 labels! {
@@ -281,6 +281,11 @@ phrases! {
     unused_gpus(idle_held: &str, truly_idle: &str, gpus: &str, samples: &str) =
         "On average {idle_held} GPUs were held without use and {truly_idle} were free, of {gpus} seen in the window. Samples: {samples}",
         "평균적으로 GPU {idle_held}장은 잡힌 채 쓰이지 않았고, {truly_idle}장은 비어 있었습니다 (전체 {gpus}장). 샘플: {samples}";
+    waited_minutes(minutes: i64) = ", who waited {minutes} min", " (기다린 시간 {minutes}분)";
+    waited_hours(hours: i64) = ", who waited {hours} h", " (기다린 시간 {hours}시간)";
+    blocked(holder: &str, gpu: &str, requester: &str, times: &str, number: u64, waited: &str) =
+        "{holder}'s idle-held {gpu} blocked {requester} {times}{waited}",
+        "{holder}의 유휴점유 {gpu} 때문에 {requester} 사용자가 {number}번 받지 못함{waited}";
     /// Length of the buckets of a chart.
     per_minutes(minutes: i64) = "in steps of {minutes} min", "{minutes}분 단위";
     /// Label of the row for the hidden rows of a list.
@@ -415,27 +420,10 @@ fn in_the_way(row: &BlockRow, language: Language) -> String {
     };
     let waited = match row.waited.as_mins() {
         0 => String::new(),
-        minutes @ 1..120 => {
-            say!(
-                language,
-                ", who waited {minutes} min",
-                " (기다린 시간 {minutes}분)"
-            )
-        }
-        minutes => {
-            let hours = minutes / 60;
-            say!(
-                language,
-                ", who waited {hours} h",
-                " (기다린 시간 {hours}시간)"
-            )
-        }
+        minutes @ 1..120 => waited_minutes(minutes, language),
+        minutes => waited_hours(minutes / 60, language),
     };
-    say!(
-        language,
-        "{holder}'s idle-held {gpu} blocked {requester} {times}{waited}",
-        "{holder}의 유휴점유 {gpu} 때문에 {requester} 사용자가 {number}번 받지 못함{waited}"
-    )
+    blocked(&holder, &gpu, &requester, &times, number, &waited, language)
 }
 
 /// Explains the states with the thresholds of this report.
