@@ -19,6 +19,7 @@ use gua_model::{
 use jiff::Timestamp;
 
 use super::page::{Family, Form, Kind, Labels, Page, Samples};
+use crate::chart::count;
 
 /// Everything that the metrics of a host show.
 #[derive(Clone, Debug, Default)]
@@ -348,10 +349,6 @@ impl Host<'_> {
             samples.states(&Labels::default(), all, |reason| Some(reason) == current);
         }
     }
-}
-
-fn count(length: usize) -> f64 {
-    float(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
 fn seconds(micros: Micros) -> f64 {
