@@ -21,65 +21,33 @@ pub use self::quiet_hours::QuietHours;
 use crate::owner::is_match;
 use crate::text::sanitize;
 
-/// A condition of an alert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum When {
-    /// A person holds a GPU without using it.
-    IdleHeld,
-    /// A share of a quota is used.
-    QuotaNear,
-    /// More than a quota is used.
-    QuotaOver,
-    /// A GPU has a fault.
-    Unhealthy,
-    /// A GPU has disappeared.
-    Lost,
-    /// The GPUs were not observed.
-    Gap,
-    /// The agent of a host has sent nothing to its board.
-    Silent,
-    /// A person was asked whether they still need idle GPUs (`gua nudge`).
-    Nudge,
-    /// A GPU is free for the caller of `gua available --notify`.
-    Free,
+crate::words! {
+    /// A condition of an alert.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum When {
+        /// A person holds a GPU without using it.
+        IdleHeld = "idle-held",
+        /// A share of a quota is used.
+        QuotaNear = "quota-near",
+        /// More than a quota is used.
+        QuotaOver = "quota-over",
+        /// A GPU has a fault.
+        Unhealthy = "unhealthy",
+        /// A GPU has disappeared.
+        Lost = "lost",
+        /// The GPUs were not observed.
+        Gap = "gap",
+        /// The agent of a host has sent nothing to its board.
+        Silent = "silent",
+        /// A person was asked whether they still need idle GPUs (`gua nudge`).
+        Nudge = "nudge",
+        /// A GPU is free for the caller of `gua available --notify`.
+        Free = "free",
+    }
 }
 
 impl When {
-    pub const ALL: [Self; 9] = [
-        When::IdleHeld,
-        When::QuotaNear,
-        When::QuotaOver,
-        When::Unhealthy,
-        When::Lost,
-        When::Gap,
-        When::Silent,
-        When::Nudge,
-        When::Free,
-    ];
-
-    /// Returns its name in settings and documents.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            When::IdleHeld => "idle-held",
-            When::QuotaNear => "quota-near",
-            When::QuotaOver => "quota-over",
-            When::Unhealthy => "unhealthy",
-            When::Lost => "lost",
-            When::Gap => "gap",
-            When::Silent => "silent",
-            When::Nudge => "nudge",
-            When::Free => "free",
-        }
-    }
-
-    /// Returns the condition of a name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|when| when.as_str() == name)
-    }
-
     /// Returns why a sender cannot find the condition; `None` if it can.
     #[must_use]
     pub fn obstacle(self, by: Sender) -> Option<&'static str> {
@@ -94,59 +62,28 @@ impl When {
     }
 }
 
-/// Program that finds the conditions of an alert and sends its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sender {
-    /// The daemon of a host, about that host.
-    #[default]
-    Daemon,
-    /// A board, about all its hosts.
-    Board,
-}
-
-impl Sender {
-    pub const ALL: [Self; 2] = [Sender::Daemon, Sender::Board];
-
-    /// Returns its name in settings and documents.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Sender::Daemon => "daemon",
-            Sender::Board => "board",
-        }
+crate::words! {
+    /// Program that finds the conditions of an alert and sends its messages.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Sender {
+        /// The daemon of a host, about that host.
+        #[default]
+        Daemon = "daemon",
+        /// A board, about all its hosts.
+        Board = "board",
     }
 }
 
-/// Format of the body of a webhook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// The document `gua.alert.v1`.
-    Json,
-    Slack,
-    Mattermost,
-    Teams,
-    Ntfy,
-}
-
-impl Shape {
-    pub const ALL: [Self; 5] = [
-        Shape::Json,
-        Shape::Slack,
-        Shape::Mattermost,
-        Shape::Teams,
-        Shape::Ntfy,
-    ];
-
-    /// Returns its name in settings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Shape::Json => "webhook",
-            Shape::Slack => "slack",
-            Shape::Mattermost => "mattermost",
-            Shape::Teams => "teams",
-            Shape::Ntfy => "ntfy",
-        }
+crate::words! {
+    /// Format of the body of a webhook.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Shape {
+        /// The document `gua.alert.v1`.
+        Json = "webhook",
+        Slack = "slack",
+        Mattermost = "mattermost",
+        Teams = "teams",
+        Ntfy = "ntfy",
     }
 }
 

@@ -250,7 +250,7 @@ kinds! {
 
 texts! {
     /// Program that finds the conditions and sends the messages.
-    SenderName: Sender, "daemon or board", |text| Sender::ALL.into_iter().find(|by| by.as_str() == text).ok_or(None);
+    SenderName: Sender, "daemon or board", |text| Sender::from_word(text).ok_or(None);
     /// Destination of an alert.
     TargetName: TargetKind, "slack, teams, mattermost, ntfy, webhook, command, email or write",
         |text| TargetKind::all().find(|kind| kind.word() == text).ok_or(None);
@@ -269,7 +269,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn conditions(raw: Raw<'_>) -> Parsed<Vec<When>> {
     let named = |word: String| {
         let unknown = || Some(expected(Conditions::WHAT, &word));
-        When::named(&word).ok_or_else(unknown)
+        When::from_word(&word).ok_or_else(unknown)
     };
     list(raw)?.into_iter().map(named).collect()
 }
