@@ -10,19 +10,21 @@
 
 use crate::state::{RollUp, State};
 
-/// Meaning of a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tone {
-    Active,
-    /// Held without being used.
-    IdleHeld,
-    /// Held, but nobody can tell whether it is used.
-    HeldUnknown,
-    Free,
-    /// Not observed.
-    Gap,
-    /// Needs repair, or must be checked before it is used.
-    Unhealthy,
+crate::words! {
+    /// Meaning of a colour, in stacking order. Its word is the name in style sheets.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Tone {
+        Active = "active",
+        /// Held without being used.
+        IdleHeld = "idle-held",
+        /// Held, but nobody can tell whether it is used.
+        HeldUnknown = "held-unknown",
+        Free = "free",
+        /// Not observed.
+        Gap = "gap",
+        /// Needs repair, or must be checked before it is used.
+        Unhealthy = "unhealthy",
+    }
 }
 
 /// Emphasis of a tone in a terminal, so that it differs from the others without colours too.
@@ -44,8 +46,6 @@ pub struct Shade {
 /// All colours of one tone.
 #[derive(Clone, Copy, Debug)]
 pub struct Colours {
-    /// Name in style sheets.
-    pub name: &'static str,
     /// Areas of charts and pages.
     pub fill: Shade,
     /// Text on pages.
@@ -65,16 +65,6 @@ const fn shade(light: &'static str, dark: &'static str) -> Shade {
 }
 
 impl Tone {
-    /// All tones in stacking order.
-    pub const ALL: [Tone; 6] = [
-        Tone::Active,
-        Tone::IdleHeld,
-        Tone::HeldUnknown,
-        Tone::Free,
-        Tone::Gap,
-        Tone::Unhealthy,
-    ];
-
     /// Returns the tone of a state.
     #[must_use]
     pub const fn of(state: State) -> Self {
@@ -92,7 +82,6 @@ impl Tone {
     pub const fn colours(self) -> Colours {
         match self {
             Tone::Active => Colours {
-                name: "active",
                 fill: shade("#0b5fa5", "#4d9fe0"),
                 ink: shade("#0b5fa5", "#4d9fe0"),
                 terminal: 32,
@@ -100,7 +89,6 @@ impl Tone {
                 glyph: '█',
             },
             Tone::IdleHeld => Colours {
-                name: "idle-held",
                 fill: shade("#f5ab45", "#f2ae49"),
                 ink: shade("#9a5300", "#f2ae49"),
                 terminal: 166,
@@ -108,7 +96,6 @@ impl Tone {
                 glyph: '▒',
             },
             Tone::HeldUnknown => Colours {
-                name: "held-unknown",
                 fill: shade("#b583a9", "#9a6f92"),
                 ink: shade("#74446a", "#e0bcd9"),
                 terminal: 133,
@@ -116,7 +103,6 @@ impl Tone {
                 glyph: '?',
             },
             Tone::Free => Colours {
-                name: "free",
                 fill: shade("#d3e9dc", "#2b4a3b"),
                 ink: shade("#1f7a4d", "#5cc08d"),
                 terminal: 29,
@@ -124,7 +110,6 @@ impl Tone {
                 glyph: '░',
             },
             Tone::Gap => Colours {
-                name: "gap",
                 fill: shade("#fafbfc", "#161c23"),
                 ink: shade("#566371", "#9fabb8"),
                 terminal: MUTED,
@@ -132,7 +117,6 @@ impl Tone {
                 glyph: '·',
             },
             Tone::Unhealthy => Colours {
-                name: "unhealthy",
                 fill: shade("#b3261e", "#ff8a80"),
                 ink: shade("#b3261e", "#ff8a80"),
                 terminal: 161,

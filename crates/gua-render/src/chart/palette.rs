@@ -23,9 +23,8 @@ impl Paint {
 
     /// Returns the colour of areas in this tone.
     const fn fill(tone: Tone) -> Self {
-        let colours = tone.colours();
-        let Shade { light, dark } = colours.fill;
-        Self::new(colours.name, light, dark)
+        let Shade { light, dark } = tone.colours().fill;
+        Self::new(tone.as_str(), light, dark)
     }
 
     /// Returns the colour for presentation attributes, which apply if the style sheet is not supported.
@@ -112,8 +111,8 @@ fn all() -> impl Iterator<Item = Paint> {
 fn properties(theme: Theme) -> String {
     let fills = all().map(|paint| format!("--gua-{}:{};", paint.name, paint.plain(theme)));
     let inks = Tone::ALL.into_iter().map(|tone| {
-        let colours = tone.colours();
-        let ink = Paint::new(colours.name, colours.ink.light, colours.ink.dark);
+        let Shade { light, dark } = tone.colours().ink;
+        let ink = Paint::new(tone.as_str(), light, dark);
         format!("--gua-{}-ink:{};", ink.name, ink.plain(theme))
     });
     fills.chain(inks).collect()

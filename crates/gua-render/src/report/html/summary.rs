@@ -120,7 +120,7 @@ pub(super) fn state_bar(hours: &StateHours, class: &str) -> Markup {
         let width = hours.of(state) / total * 1000.0;
         if width > 0.0 {
             let (from, width_text) = (number(x), number(width));
-            let key = state.tone().colours().name;
+            let key = state.tone();
             parts.push_str(&format!(
                 "<rect x=\"{from}\" width=\"{width_text}\" height=\"10\" class=\"f-{key}\"/>"
             ));
