@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::GpuUuid;
 use crate::owner::{OwnerKey, User};
+use crate::report::BlockRow;
 
 crate::words! {
     /// Outcome of a request.
@@ -53,21 +54,10 @@ pub struct Blocking {
     pub is_idle: bool,
 }
 
-/// Number of times that an idle-held GPU blocked another person's request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InTheWay {
-    pub holder: OwnerKey,
-    pub gpu: GpuUuid,
-    pub requester: OwnerKey,
-    pub times: u64,
-    /// Total time waited by these requests.
-    pub waited: SignedDuration,
-}
-
 /// Counts how often each holder's idle-held GPUs blocked each other person, in descending order. Holders do not block
-/// themselves.
+/// themselves. `index` returns the last known index of a GPU.
 #[must_use]
-pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
+pub fn in_the_way(refusals: &[Refusal], index: impl Fn(&GpuUuid) -> Option<u32>) -> Vec<BlockRow> {
     let mut counted: BTreeMap<(OwnerKey, GpuUuid, OwnerKey), (u64, SignedDuration)> =
         BTreeMap::new();
     for Refusal {
@@ -85,12 +75,13 @@ pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
             }
         }
     }
-    let mut rows: Vec<InTheWay> = counted
+    let mut rows: Vec<BlockRow> = counted
         .into_iter()
-        .map(|((holder, gpu, requester), (times, waited))| InTheWay {
-            holder,
+        .map(|((holder, gpu, requester), (times, waited))| BlockRow {
+            holder: holder.shown().into_owned(),
+            index: index(&gpu),
             gpu,
-            requester,
+            requester: requester.shown().into_owned(),
             times,
             waited,
         })
@@ -114,7 +105,7 @@ mod tests {
                 gpu: gpu.trim_end_matches('!').parse().unwrap(),
                 holder: OwnerKey::User(User {
                     uid: uid(holder),
-                    name: None,
+                    name: Some(holder.to_owned()),
                 }),
                 is_idle: !gpu.ends_with('!'),
             }
@@ -124,7 +115,7 @@ mod tests {
                 at: Timestamp::UNIX_EPOCH,
                 requester: User {
                     uid: uid(requester),
-                    name: None,
+                    name: Some(requester.to_owned()),
                 },
                 wanted: 1,
                 had: 0,
@@ -143,12 +134,11 @@ mod tests {
             "c<b:GPU-1",
             "b<b:GPU-1",
         ];
-        let rows = in_the_way(&refusals.map(refusal));
-        let name = |owner: &OwnerKey| char::from_u32(owner.uid().unwrap().0).unwrap();
+        let rows = in_the_way(&refusals.map(refusal), |_| None);
         let found: Vec<String> = rows
             .iter()
             .map(|row| {
-                let (holder, requester) = (name(&row.holder), name(&row.requester));
+                let (holder, requester) = (&row.holder, &row.requester);
                 let waited = row.waited.as_secs();
                 format!("{holder} {} {requester} {} {waited}", row.gpu, row.times)
             })

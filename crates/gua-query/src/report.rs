@@ -18,8 +18,8 @@ use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::groups::NamedSums;
 use gua_model::report::{
-    BlockRow, Buckets, Covered, IntervalUse, Note, Now, Refused, Report, SlotRow, UNKNOWN,
-    bucket_length, gap_rows, slot_rows,
+    Buckets, Covered, IntervalUse, Note, Now, Refused, Report, SlotRow, UNKNOWN, bucket_length,
+    gap_rows, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
@@ -479,21 +479,8 @@ fn refused(records: &dyn Records, known: &Known<'_>) -> Result<Option<Refused>> 
         let requester = OwnerKey::User(refusal.request.requester.clone());
         is_wanted(&requester.shown()) || holders.any(|holder| is_wanted(&holder.shown()))
     });
-    let mut rows = Vec::new();
-    for row in in_the_way(&refusals) {
-        let holder = row.holder.shown().into_owned();
-        let requester = row.requester.shown().into_owned();
-        if is_wanted(&holder) || is_wanted(&requester) {
-            rows.push(BlockRow {
-                holder,
-                index: known.index(&row.gpu),
-                gpu: row.gpu,
-                requester,
-                times: row.times,
-                waited: row.waited,
-            });
-        }
-    }
+    let mut rows = in_the_way(&refusals, |gpu| known.index(gpu));
+    rows.retain(|row| is_wanted(&row.holder) || is_wanted(&row.requester));
     Ok((!refusals.is_empty()).then_some(Refused {
         requests: refusals.len(),
         in_the_way: rows,
