@@ -12,7 +12,6 @@ use super::{Holds, SlotRow, Sums};
 use crate::calendar::{CalendarUnit, slots};
 use crate::gap::Gap;
 use crate::id::GpuUuid;
-use crate::lookup::entry;
 use crate::period::Period;
 use crate::total::OwnerTotal;
 use crate::unit::Micros;
@@ -79,57 +78,36 @@ pub struct GpuCross {
     pub gap: Micros,
 }
 
-/// The columns in the making.
+/// Sums of one column while they are collected.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CrossFold {
-    columns: BTreeMap<Column, CrossSums>,
+pub(super) struct CrossSums {
+    pub(super) sums: Sums,
+    pub(super) gpus: BTreeMap<GpuUuid, Sums>,
+    pub(super) people: Holds,
 }
 
-#[derive(Clone, Debug, Default)]
-struct CrossSums {
-    sums: Sums,
-    gpus: BTreeMap<GpuUuid, Sums>,
-    people: Holds,
-}
-
-impl CrossFold {
-    /// Adds to a column: to its sums and to those of a GPU alike, and to the people in it.
-    pub(super) fn add(
-        &mut self,
-        column: Column,
-        gpu: &GpuUuid,
-        sums: impl Fn(&mut Sums),
-        people: impl FnOnce(&mut Holds),
-    ) {
-        let here = self.columns.entry(column).or_default();
-        sums(&mut here.sums);
-        sums(entry(&mut here.gpus, gpu));
-        people(&mut here.people);
-    }
-
-    /// The columns in order, with GPUs and people in the order of the report; gaps are not known here.
-    pub(super) fn rows(
-        &self,
-        columns: &[Column],
-        gpus: &[GpuUuid],
-        people: &[String],
-    ) -> Vec<CrossRow> {
-        let nothing = CrossSums::default();
-        let row = |column: &Column| {
-            let here = self.columns.get(column).unwrap_or(&nothing);
-            let crossed = |gpu: &GpuUuid| GpuCross {
-                sums: here.gpus.get(gpu).cloned().unwrap_or_default(),
-                gap: Micros(0),
-            };
-            CrossRow {
-                sums: here.sums.clone(),
-                gap: Micros(0),
-                gpus: gpus.iter().map(crossed).collect(),
-                people: people.iter().map(|name| here.people.get(name)).collect(),
-            }
+/// The columns in order, with GPUs and people in the order of the report; gaps are not known here.
+pub(super) fn rows(
+    crossed: &BTreeMap<Column, CrossSums>,
+    columns: &[Column],
+    gpus: &[GpuUuid],
+    people: &[String],
+) -> Vec<CrossRow> {
+    let nothing = CrossSums::default();
+    let row = |column: &Column| {
+        let here = crossed.get(column).unwrap_or(&nothing);
+        let crossed = |gpu: &GpuUuid| GpuCross {
+            sums: here.gpus.get(gpu).cloned().unwrap_or_default(),
+            gap: Micros(0),
         };
-        columns.iter().map(row).collect()
-    }
+        CrossRow {
+            sums: here.sums.clone(),
+            gap: Micros(0),
+            gpus: gpus.iter().map(crossed).collect(),
+            people: people.iter().map(|name| here.people.get(name)).collect(),
+        }
+    };
+    columns.iter().map(row).collect()
 }
 
 /// One row for every hour, day, week or month of the known part of a window, also without any observation.
@@ -175,7 +153,7 @@ pub fn cross_rows<'a>(
         return Vec::new();
     };
     let labels: Vec<DateTime> = slots.iter().map(|slot| slot.label).collect();
-    let mut rows = fold.crossed.rows(&cross.columns(&labels), gpus, people);
+    let mut rows = rows(&fold.crossed, &cross.columns(&labels), gpus, people);
     for (place, gpu) in gpus.iter().enumerate() {
         for gap in gaps(gpu) {
             let parts = match cross {

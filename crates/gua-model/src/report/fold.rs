@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::cross::CrossFold;
+use super::cross::CrossSums;
 use super::{Column, Cross, HeatMap, Holds, Sums};
 use crate::calendar::{CalendarUnit, label_at};
 use crate::floor::UtcDay;
@@ -47,7 +47,7 @@ pub struct ReportFold {
     pub people: Holds,
     pub heat: HeatMap,
     pub slots: BTreeMap<DateTime, Sums>,
-    pub(super) crossed: CrossFold,
+    pub(super) crossed: BTreeMap<Column, CrossSums>,
     /// The quarter that was last looked up, and where it belongs.
     place: Option<(Quarter, Place)>,
 }
@@ -71,14 +71,14 @@ impl ReportFold {
             people: Holds::default(),
             heat: HeatMap::default(),
             slots: BTreeMap::new(),
-            crossed: CrossFold::default(),
+            crossed: BTreeMap::new(),
             place: None,
         }
     }
 
     /// Adds the totals of one GPU in one quarter hour, or in the part of it that lies in the window.
     pub fn add(&mut self, quarter: Quarter, gpu: &GpuUuid, total: &QuarterTotal) {
-        if !self.wants(gpu) {
+        if !self.scope.wants(gpu) {
             return;
         }
         let place = self.place_of(quarter);
@@ -106,9 +106,10 @@ impl ReportFold {
         let total = narrowed.as_ref().unwrap_or(total);
         self.add_sums(place.slot, gpu, total);
         if let Some(column) = place.column {
-            let people = |people: &mut Holds| people.add(total);
-            self.crossed
-                .add(column, gpu, |sums| sums.add(total), people);
+            let here = self.crossed.entry(column).or_default();
+            here.sums.add(total);
+            entry(&mut here.gpus, gpu).add(total);
+            here.people.add(total);
         }
     }
 
@@ -135,7 +136,10 @@ impl ReportFold {
     /// Adds a day that [`ReportFold::takes_day`] accepts, in place of its quarters.
     pub fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) {
         let slot = self.place_of(day.first_quarter()).slot;
-        let wanted: Vec<&GpuDay> = gpus.iter().filter(|gpu| self.wants(&gpu.gpu)).collect();
+        let wanted: Vec<&GpuDay> = gpus
+            .iter()
+            .filter(|gpu| self.scope.wants(&gpu.gpu))
+            .collect();
         for GpuDay { gpu, total, .. } in wanted.iter().copied() {
             self.add_sums(slot, gpu, total);
         }
@@ -151,12 +155,6 @@ impl ReportFold {
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
-    }
-
-    /// Whether a GPU was asked for.
-    #[must_use]
-    pub fn wants(&self, gpu: &GpuUuid) -> bool {
-        self.scope.wants(gpu)
     }
 
     fn place_of(&mut self, quarter: Quarter) -> Place {

@@ -5,6 +5,7 @@ use super::*;
 use crate::classify::Basis;
 use crate::id::Uid;
 use crate::owner::{OwnerKey, User};
+use crate::report::cross::rows;
 use crate::state::{RollUp, State};
 use crate::total::{DayTotals, GpuQuarter, GpuTotal, OwnerTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
@@ -229,7 +230,7 @@ proptest! {
         let gpus: Vec<GpuUuid> = fold.gpus.keys().cloned().collect();
         let people: Vec<String> = fold.people.rows().into_iter().map(|row| row.name).collect();
         let slots: Vec<DateTime> = fold.slots.keys().copied().collect();
-        let crossed = fold.crossed.rows(&cross.columns(&slots), &gpus, &people);
+        let crossed = rows(&fold.crossed, &cross.columns(&slots), &gpus, &people);
         prop_assert_eq!(&add(crossed.iter().map(|column| &column.sums).collect()), &all);
         prop_assert_eq!(&add(crossed.iter().flat_map(|column| &column.gpus).map(|gpu| &gpu.sums).collect()), &all);
         let mut held = OwnerTotal::default();
