@@ -12,8 +12,7 @@ use gua_compat::open_records;
 use gua_export::{OpenRecords, Page, PageQuestion, PagedRows, RecordRows, Rows, page};
 use gua_files::Over;
 use gua_model::{Outage, OwnerKey, Period};
-use gua_query::protocol::{self, Ask};
-use gua_query::{QueryError, RecordsError, RecordsSource};
+use gua_query::{QueryError, RecordsError, RecordsSource, Source, protocol};
 use gua_store::{Facts, History, Stats};
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +37,10 @@ impl Access {
 
     /// Source of queries.
     #[must_use]
-    pub fn source(self) -> Box<dyn gua_query::Source> {
+    pub fn source(self) -> Box<dyn Source> {
         match self {
             Access::File(path) => Box::new(RecordsSource::new(move || open_records(&path))),
-            Access::Service(service) => Box::new(protocol::Remote(service)),
+            Access::Service(service) => Box::new(service),
         }
     }
 
@@ -76,7 +75,7 @@ impl Access {
     }
 }
 
-impl Ask for Service {
+impl Source for Service {
     fn ask(&self, request: protocol::Request) -> Result<protocol::Reply> {
         match self.request(Request::Source(request))? {
             Reply::Source(reply) => Ok(reply),
@@ -148,7 +147,7 @@ pub(crate) fn answer(
     let once = || {
         Ok(match request {
             Request::Source(request) => {
-                Reply::Source(protocol::answer(&RecordsSource::new(open), request)?)
+                Reply::Source(RecordsSource::new(open).ask(request.clone())?)
             }
             Request::Page(question) => Reply::Page(page(open, question, &is_late)?.into()),
             Request::Percentages(question) => {

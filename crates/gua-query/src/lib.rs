@@ -15,7 +15,7 @@ pub mod gpu;
 pub mod idle;
 pub mod protocol;
 mod question;
-pub mod quota;
+mod quota;
 pub mod records;
 mod report;
 pub mod runs;
@@ -26,7 +26,7 @@ pub mod words;
 
 pub use cost::costs;
 pub use error::{QueryError, RecordsError};
-pub use protocol::{RecordsSource, Remote, Source};
+pub use protocol::{RecordsSource, Source};
 pub use question::{
     AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion,
     Question, RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,

@@ -1,8 +1,8 @@
 //! Questions to a source, and their answers.
 //!
-//! The table of `questions!` declares each question once: the method of [`Source`], and the variants of [`Request`] and [`Reply`]
-//! with which a source in another process is asked through the service's Unix socket. [`answer`] is the server's side and
-//! [`Remote`] the client's. How the messages are transported is decided elsewhere: this module reads no socket.
+//! The table of `questions!` declares each question once: the method of [`Source`], the variants of [`Request`] and [`Reply`] with
+//! which a source in another process is asked through the service's Unix socket, and how records answer it. How the messages are
+//! transported is decided elsewhere: this module reads no socket.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,9 +21,9 @@ use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
 use crate::idle::idle;
 use crate::question::{
-    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion,
-    Question, RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
-    TicksQuestion, UsageQuestion,
+    AccountsQuestion, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion,
+    UsageQuestion,
 };
 use crate::quota::usage;
 use crate::records::{Records, WatchedRun};
@@ -37,21 +37,23 @@ pub const VERSION: u32 = 8;
 
 type Result<T> = std::result::Result<T, QueryError>;
 
-/// Sends a request to a source in another process and waits for the reply.
-pub trait Ask: fmt::Debug {
-    fn ask(&self, request: Request) -> Result<Reply>;
-}
-
-/// A source in another process.
-#[derive(Debug)]
-pub struct Remote<A>(pub A);
-
 macro_rules! questions {
-    ($( $(#[$about:meta])* $method:ident: $Variant:ident($Question:ty) -> $Answer:ty; )*) => {
+    ($( $(#[$about:meta])* $method:ident: $Variant:ident($Question:ty) -> $Answer:ty = $answer:expr; )*) => {
         /// Answers questions about recorded GPU use: a history file ([`RecordsSource`]), or the service of this host through its
-        /// socket ([`Remote`]). A board's API can answer the same questions.
+        /// socket. A board's API can answer the same questions.
         pub trait Source: fmt::Debug {
-            $( $(#[$about])* fn $method(&self, question: &$Question) -> Result<$Answer>; )*
+            /// Answers any question.
+            fn ask(&self, request: Request) -> Result<Reply>;
+
+            $(
+                $(#[$about])*
+                fn $method(&self, question: &$Question) -> Result<$Answer> {
+                    match self.ask(Request::$Variant(question.clone()))? {
+                        Reply::$Variant(answer) => Ok(*answer),
+                        _ => Err(QueryError::Open("the service answered a different question".into())),
+                    }
+                }
+            )*
         }
 
         /// A question to a source.
@@ -66,48 +68,61 @@ macro_rules! questions {
             $( $Variant(Box<$Answer>), )*
         }
 
-        /// Answers a request from a source.
-        pub fn answer(source: &dyn Source, request: &Request) -> Result<Reply> {
+        /// Answers a request from records.
+        fn answer(records: &dyn Records, request: &Request) -> Result<Reply> {
             Ok(match request {
-                $( Request::$Variant(question) => Reply::$Variant(Box::new(source.$method(question)?)), )*
+                $( Request::$Variant(question) => {
+                    let answer: fn(&dyn Records, &$Question) -> Result<$Answer> = $answer;
+                    Reply::$Variant(Box::new(answer(records, question)?))
+                } )*
             })
-        }
-
-        impl<A: Ask> Source for Remote<A> {
-            $(
-                fn $method(&self, question: &$Question) -> Result<$Answer> {
-                    match self.0.ask(Request::$Variant(question.clone()))? {
-                        Reply::$Variant(answer) => Ok(*answer),
-                        _ => Err(QueryError::Open("the service answered a different question".into())),
-                    }
-                }
-            )*
         }
     };
 }
 
 questions! {
-    report: Report(Question) -> Report;
+    report: Report(Question) -> Report = report;
     /// The statement of a month, for one person or for all of them.
-    statement: Statement(StatementQuestion) -> MonthAnswer;
+    statement: Statement(StatementQuestion) -> MonthAnswer = statement;
     /// People's use in the term of a limit.
-    usage: Usage(UsageQuestion) -> Usage;
+    usage: Usage(UsageQuestion) -> Usage = usage;
     /// Explains the recorded state of a GPU at a moment of the past.
-    explain: Explain(ExplainQuestion) -> Answer;
+    explain: Explain(ExplainQuestion) -> Answer = explain;
     /// Explains the state of a GPU in a live sample, with what is recorded of it.
-    explain_sample: ExplainSample(SampleQuestion) -> Answer;
-    since: Since(SinceQuestion) -> BTreeMap<GpuUuid, Since>;
+    explain_sample: ExplainSample(SampleQuestion) -> Answer =
+        |records, question| explain_sample(question, Some(records));
+    since: Since(SinceQuestion) -> BTreeMap<GpuUuid, Since> =
+        |records, question| Ok(since(records, question)?);
     /// For how long GPUs that are idle now, and their holders, have been idle. A GPU of which nothing is recorded is absent.
-    idle: Idle(IdleQuestion) -> BTreeMap<GpuUuid, IdleGpu>;
-    last_use: LastUse(LastUseQuestion) -> LastUse;
+    idle: Idle(IdleQuestion) -> BTreeMap<GpuUuid, IdleGpu> =
+        |records, question| Ok(idle(records, question)?);
+    last_use: LastUse(LastUseQuestion) -> LastUse =
+        |records, question| Ok(last_use(records, question)?);
     /// Watched runs, the latest first.
-    recorded_runs: RecordedRuns(RecordedRunsQuestion) -> Vec<WatchedRun>;
+    recorded_runs: RecordedRuns(RecordedRunsQuestion) -> Vec<WatchedRun> =
+        |records, question| Ok(match question {
+            RecordedRunsQuestion::Window { window, limit } => records.runs(*window, *limit)?,
+            RecordedRunsQuestion::Prefix(prefix) => records.runs_with_prefix(prefix)?,
+        });
     /// Fails with [`QueryError::NoSuchPerson`] where no record names a person.
-    require_person: RequirePerson(PersonQuestion) -> ();
+    require_person: RequirePerson(PersonQuestion) -> () =
+        |records, question| require_person(records, &question.person);
     /// The last ticks of a window, in order of time.
-    ticks: Ticks(TicksQuestion) -> Vec<Tick>;
+    ticks: Ticks(TicksQuestion) -> Vec<Tick> = last_ticks;
     /// Returns the accounts of each GPU and each person over all recorded time.
-    accounts: Accounts(AccountsQuestion) -> Accounts;
+    accounts: Accounts(AccountsQuestion) -> Accounts = accounts;
+}
+
+fn last_ticks(records: &dyn Records, question: &TicksQuestion) -> Result<Vec<Tick>> {
+    let limit = usize::try_from(question.limit).unwrap_or(usize::MAX);
+    let mut last = VecDeque::new();
+    records.ticks(question.window, &mut |tick| {
+        if last.len() >= limit {
+            last.pop_front();
+        }
+        last.push_back(tick);
+    })?;
+    Ok(last.into())
 }
 
 /// Opens records for one question.
@@ -132,97 +147,31 @@ impl<'a> RecordsSource<'a> {
             opened: RefCell::new(None),
         }
     }
+}
 
+impl Source for RecordsSource<'_> {
     /// Answers a question; once more where a writer began to write to records that were opened as unchanging.
-    fn answer<T>(&self, question: impl Fn(&dyn Records) -> Result<T>) -> Result<T> {
+    fn ask(&self, request: Request) -> Result<Reply> {
+        // A live sample is explained without records too, and always with new ones.
+        if let Request::ExplainSample(question) = &request {
+            let records = (self.open)().ok();
+            let answer = explain_sample(question, records.as_deref())?;
+            return Ok(Reply::ExplainSample(Box::new(answer)));
+        }
         let mut opened = self.opened.borrow_mut();
         let records = match opened.take() {
             Some(records) => records,
             None => (self.open)()?,
         };
-        let answer = match question(records.as_ref()) {
+        let reply = match answer(records.as_ref(), &request) {
             Err(QueryError::Records(RecordsError::Changed)) => {
                 drop(records);
                 let records = opened.insert((self.open)()?);
-                return question(records.as_ref());
+                return answer(records.as_ref(), &request);
             }
             other => other,
         };
         *opened = Some(records);
-        answer
-    }
-}
-
-impl Source for RecordsSource<'_> {
-    fn report(&self, question: &Question) -> Result<Report> {
-        self.answer(|records| report(records, question))
-    }
-
-    fn statement(&self, question: &StatementQuestion) -> Result<MonthAnswer> {
-        self.answer(|records| statement(records, question))
-    }
-
-    fn usage(&self, question: &UsageQuestion) -> Result<Usage> {
-        let UsageQuestion { period, now, .. } = *question;
-        let of_term = Question {
-            detail: Detail::Sums,
-            ..Question::of_window(period, question.zone.clone(), now)
-        };
-        self.answer(|records| {
-            let report = report(records, &of_term)?;
-            Ok(usage(&report, period, now, records.only_person()?))
-        })
-    }
-
-    fn explain(&self, question: &ExplainQuestion) -> Result<Answer> {
-        self.answer(|records| explain(records, question))
-    }
-
-    fn explain_sample(&self, question: &SampleQuestion) -> Result<Answer> {
-        let records = (self.open)().ok();
-        explain_sample(question, records.as_deref())
-    }
-
-    fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>> {
-        self.answer(|records| Ok(since(records, question)?))
-    }
-
-    fn idle(&self, question: &IdleQuestion) -> Result<BTreeMap<GpuUuid, IdleGpu>> {
-        self.answer(|records| Ok(idle(records, question)?))
-    }
-
-    fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse> {
-        self.answer(|records| Ok(last_use(records, question)?))
-    }
-
-    fn recorded_runs(&self, question: &RecordedRunsQuestion) -> Result<Vec<WatchedRun>> {
-        self.answer(|records| {
-            Ok(match question {
-                RecordedRunsQuestion::Window { window, limit } => records.runs(*window, *limit)?,
-                RecordedRunsQuestion::Prefix(prefix) => records.runs_with_prefix(prefix)?,
-            })
-        })
-    }
-
-    fn require_person(&self, question: &PersonQuestion) -> Result<()> {
-        self.answer(|records| require_person(records, &question.person))
-    }
-
-    fn accounts(&self, question: &AccountsQuestion) -> Result<Accounts> {
-        self.answer(|records| accounts(records, question))
-    }
-
-    fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>> {
-        let limit = usize::try_from(question.limit).unwrap_or(usize::MAX);
-        self.answer(|records| {
-            let mut last = VecDeque::new();
-            records.ticks(question.window, &mut |tick| {
-                if last.len() >= limit {
-                    last.pop_front();
-                }
-                last.push_back(tick);
-            })?;
-            Ok(last.into())
-        })
+        reply
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::QueryError;
 use crate::question::StatementQuestion;
-use crate::quota::usage;
+use crate::quota::of_report;
 use crate::records::Records;
 use crate::report::{report_and_sessions, require_person};
 
@@ -46,7 +46,7 @@ pub fn statement(
         statement.people.push(account);
     }
     Ok(MonthAnswer {
-        usage: usage(&all, period, period.to().min(now), records.only_person()?),
+        usage: of_report(&all, period, period.to().min(now), records.only_person()?),
         statement,
         report: all,
     })
