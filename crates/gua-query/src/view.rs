@@ -310,9 +310,29 @@ fn hidden(key: ProcessKey) -> ProcessKey {
     }
 }
 
+/// Implements methods whose results name no people.
+macro_rules! unchanged {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name(&self, $($argument: $type),*) -> Result<$answer> {
+            self.records.$name($($argument),*)
+        }
+    )*};
+}
+
 impl Records for View {
-    fn gpus(&self) -> Result<Vec<GpuInfo>> {
-        self.records.gpus()
+    unchanged! {
+        gpus() -> Vec<GpuInfo>;
+        host() -> Option<String>;
+        tick_interval() -> Option<Duration>;
+        thresholds() -> Thresholds;
+        raw_from() -> Option<Timestamp>;
+        outages(window: Period) -> Vec<Outage>;
+        absurd_ticks() -> u32;
+        damaged_rows() -> u32;
+        days_with_rows() -> BTreeSet<Date>;
+        own_coverage(window: Period) -> OwnCoverage;
+        floors(at: Timestamp) -> Floors;
+        imported_facts() -> Option<ImportedFacts>;
     }
 
     fn owners(&self) -> Result<BTreeSet<OwnerKey>> {
@@ -325,26 +345,6 @@ impl Records for View {
         Ok(Some(
             OwnerKey::User(User { uid, name }).shown().into_owned(),
         ))
-    }
-
-    fn host(&self) -> Result<Option<String>> {
-        self.records.host()
-    }
-
-    fn tick_interval(&self) -> Result<Option<Duration>> {
-        self.records.tick_interval()
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        self.records.thresholds()
-    }
-
-    fn raw_from(&self) -> Result<Option<Timestamp>> {
-        self.records.raw_from()
-    }
-
-    fn outages(&self, window: Period) -> Result<Vec<Outage>> {
-        self.records.outages(window)
     }
 
     fn totals(
@@ -398,22 +398,6 @@ impl Records for View {
             .ticks_with_spans(window, thresholds, &mut masked)
     }
 
-    fn absurd_ticks(&self) -> Result<u32> {
-        self.records.absurd_ticks()
-    }
-
-    fn damaged_rows(&self) -> Result<u32> {
-        self.records.damaged_rows()
-    }
-
-    fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
-        self.records.days_with_rows()
-    }
-
-    fn own_coverage(&self, window: Period) -> Result<OwnCoverage> {
-        self.records.own_coverage(window)
-    }
-
     fn last_tick_before(&self, moment: Timestamp) -> Result<Option<Tick>> {
         let tick = self.records.last_tick_before(moment)?;
         Ok(tick.map(|tick| self.tick(tick)))
@@ -426,10 +410,6 @@ impl Records for View {
             spans: spans.iter().map(|span| self.span(span)).collect(),
             next: next.map(|tick| self.tick(tick)),
         }))
-    }
-
-    fn floors(&self, at: Timestamp) -> Result<Floors> {
-        self.records.floors(at)
     }
 
     fn refusals(&self, window: Period) -> Result<Vec<Refusal>> {
@@ -455,10 +435,6 @@ impl Records for View {
 
     fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>> {
         Ok(self.own_runs(self.records.runs_with_prefix(prefix)?))
-    }
-
-    fn imported_facts(&self) -> Result<Option<ImportedFacts>> {
-        self.records.imported_facts()
     }
 
     fn imported_moments(
