@@ -354,7 +354,8 @@ impl Records for View {
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<LeftOut> {
-        let mut masked = Masked::new(self, visitor);
+        let view = self;
+        let mut masked = Masked { view, visitor };
         self.records.totals(origin, window, thresholds, &mut masked)
     }
 

@@ -10,14 +10,8 @@ use crate::records::QuarterVisitor;
 
 /// A visitor that receives totals as the viewer may see them.
 pub(super) struct Masked<'a> {
-    view: &'a View,
-    visitor: &'a mut dyn QuarterVisitor,
-}
-
-impl<'a> Masked<'a> {
-    pub(super) fn new(view: &'a View, visitor: &'a mut dyn QuarterVisitor) -> Self {
-        Self { view, visitor }
-    }
+    pub(super) view: &'a View,
+    pub(super) visitor: &'a mut dyn QuarterVisitor,
 }
 
 impl QuarterVisitor for Masked<'_> {
