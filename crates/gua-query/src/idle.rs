@@ -32,7 +32,7 @@ const STEPS: [SignedDuration; 4] = [
 /// if no tick is recorded.
 pub fn idle(records: &dyn Records, question: &IdleQuestion) -> Result<BTreeMap<GpuUuid, IdleGpu>> {
     let mut found = BTreeMap::new();
-    let Some(last) = records.last_tick_before(just_after(question.at))? else {
+    let Some(last) = records.last_tick_before(Period::at(question.at).to())? else {
         return Ok(found);
     };
     if question.gpus.is_empty() {
@@ -133,11 +133,6 @@ fn arrival(records: &dyn Records, first: Timestamp) -> Result<Since> {
     })
 }
 
-fn just_after(moment: Timestamp) -> Timestamp {
-    let after = moment.saturating_add(SignedDuration::from_micros(1));
-    after.unwrap_or(Timestamp::MAX)
-}
-
 struct Search<'a> {
     origin: Origin,
     records: &'a dyn Records,
@@ -161,17 +156,17 @@ struct Used {
 impl Used {
     fn idle(&self, since: Since, now: Timestamp) -> Idle {
         let first = Quarter::of(since.at);
-        let whole = Period::new(since.at, now).micros();
+        let whole = Period::new(since.at, now);
         let mut observed = 0u64;
         for (quarter, time) in self.observed.range(first..) {
-            let part = quarter.period().overlap(Period::new(since.at, now));
+            let part = quarter.period().overlap(whole);
             let part = part.map_or(Micros(0), Period::micros);
             // Of the first quarter hour, the latest part counts: what precedes it is the use.
             observed = observed.saturating_add(time.0.min(part.0));
         }
         Idle {
             since,
-            unobserved: Micros(whole.0.saturating_sub(observed)),
+            unobserved: Micros(whole.micros().0.saturating_sub(observed)),
         }
     }
 }
@@ -238,7 +233,7 @@ impl Search<'_> {
         let window = match self.origin {
             Origin::Own => window,
             // The moment itself is one of the rows.
-            Origin::Imported => Period::new(window.from(), just_after(window.to())),
+            Origin::Imported => window.hull(Period::at(window.to())),
         };
         let records = self.records;
         records.totals(self.origin, window, self.thresholds, seen)?;
@@ -311,11 +306,11 @@ impl<'a> Seen<'a> {
     /// Whether nothing before `until` can change the answer.
     fn is_done(&self, until: Timestamp) -> bool {
         self.gpus.iter().all(|(gpu, marks)| {
-            let came = self.held.get(gpu);
-            match came {
-                Some(came) => marks.active.is_some() || *came >= until,
-                None => marks.active.is_some() || marks.free.is_some(),
-            }
+            let is_bounded = match self.held.get(gpu) {
+                Some(came) => *came >= until,
+                None => marks.free.is_some(),
+            };
+            marks.active.is_some() || is_bounded
         })
     }
 
