@@ -61,26 +61,17 @@ pub fn explain_sample(
 fn known(sample: &Sample, recorded: &[GpuInfo]) -> Vec<NamedGpu> {
     let mut gpus: Vec<NamedGpu> = sample.gpus.iter().map(NamedGpu::from).collect();
     for gpu in recorded {
-        let is_there = gpus
-            .iter()
-            .any(|known| known.uuid.as_ref() == Some(&gpu.uuid));
-        if !is_there {
+        let uuid = Some(&gpu.uuid);
+        if !gpus.iter().any(|known| known.uuid.as_ref() == uuid) {
             gpus.push(gpu.into());
         }
     }
     for problem in &sample.problems {
-        let Problem {
-            gpu: None,
-            index: Some(index),
-            ..
-        } = problem
-        else {
-            continue;
-        };
-        if !gpus.iter().any(|gpu| gpu.index == Some(*index)) {
+        let index = problem.index.filter(|_| problem.gpu.is_none());
+        if index.is_some() && !gpus.iter().any(|gpu| gpu.index == index) {
             gpus.push(NamedGpu {
                 uuid: None,
-                index: Some(*index),
+                index,
                 name: None,
                 parent: None,
             });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::period::whole_micros;
 use gua_model::{
-    Basis, GpuUuid, Ledger, Outage, OwnerKey, Period, Quarter, Span, State, Thresholds, Tick,
+    Basis, Gpu, GpuUuid, Ledger, Outage, OwnerKey, Period, Quarter, Span, State, Thresholds, Tick,
     UtilWindow,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -154,35 +154,23 @@ impl Search<'_> {
         })
     }
 
-    fn seen(
-        &self,
-        TickAt {
-            tick,
-            spans: _,
-            next,
-        }: TickAt,
-        span: Span,
-        named: &NamedGpu,
-    ) -> Result<Seen> {
+    fn seen(&self, found: TickAt, span: Span, named: &NamedGpu) -> Result<Seen> {
+        let TickAt { tick, next, .. } = found;
         let Tick { sample, interval } = tick;
-        let gpu = sample
-            .gpus
-            .iter()
-            .find(|gpu| gpu.uuid == self.uuid)
-            .cloned();
-        let Some(gpu) = gpu else {
-            return Err(QueryError::Inconsistent {
-                at: sample.at,
-                gpu: self.uuid.clone(),
-            });
+        let is_it = |gpu: &&Gpu| gpu.uuid == self.uuid;
+        let inconsistent = || QueryError::Inconsistent {
+            at: sample.at,
+            gpu: self.uuid.clone(),
         };
+        let gpu = sample.gpus.iter().find(is_it).cloned();
+        let gpu = gpu.ok_or_else(inconsistent)?;
         let unobserved = span
             .shares
             .iter()
             .any(|share| share.verdict.state == State::Unobserved);
         let later = next
             .as_ref()
-            .and_then(|next| next.sample.gpus.iter().find(|gpu| gpu.uuid == self.uuid));
+            .and_then(|next| next.sample.gpus.iter().find(is_it));
         let window: Option<UtilWindow> = later
             .and_then(|gpu| gpu.window.ok())
             .filter(|_| span.basis == Basis::Buffer);
@@ -266,11 +254,8 @@ impl Search<'_> {
     fn quarter(&self, raw_from: Timestamp) -> Result<Option<Found>> {
         let quarter = Quarter::of(self.at);
         let totals = totals(self.records, quarter.period())?;
-        let total = totals
-            .quarters
-            .get(&quarter)
-            .and_then(|gpus| gpus.get(&self.uuid));
-        let Some(total) = total.cloned() else {
+        let gpus = totals.quarters.get(&quarter);
+        let Some(total) = gpus.and_then(|gpus| gpus.get(&self.uuid)).cloned() else {
             return Ok(None);
         };
         let owners = total.owners.keys().map(|owner| match owner {
