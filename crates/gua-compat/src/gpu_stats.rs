@@ -11,11 +11,11 @@ mod import;
 mod percent;
 mod read;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use gua_model::text::sanitize;
 use gua_model::{Gpu, OwnerKey, Place, Process, Sample, User};
-use gua_wire::archive::csv::push_text;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -246,8 +246,9 @@ pub fn push(text: &mut String, row: &Row) {
 }
 
 /// Formats a CSV field, quoted if necessary.
-fn field(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    push_text(&mut bytes, text);
-    String::from_utf8_lossy(&bytes).into_owned()
+fn field(text: &str) -> Cow<'_, str> {
+    match text.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
+        false => text.into(),
+    }
 }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use csv::{Terminator, Writer, WriterBuilder};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -27,12 +28,11 @@ impl<'a> From<&'a str> for Value<'a> {
 
 /// Writes a header, then rows.
 #[derive(Debug)]
-pub struct CsvWriter<W> {
-    out: W,
+pub struct CsvWriter<W: Write> {
+    lines: Writer<W>,
     /// Whether each column contains user names.
     names_people: Vec<bool>,
     users: UserPolicy,
-    line: Vec<u8>,
 }
 
 impl<W: Write> CsvWriter<W> {
@@ -42,84 +42,44 @@ impl<W: Write> CsvWriter<W> {
     /// If writing to `out` fails.
     pub fn new(out: W, header: &[&str], users: UserPolicy) -> io::Result<Self> {
         let is_user = |column: &&str| Table::USER_COLUMNS.contains(column);
-        let mut writer = Self {
-            out,
+        let mut lines = WriterBuilder::new()
+            .terminator(Terminator::CRLF)
+            .from_writer(out);
+        lines.write_record(header)?;
+        Ok(Self {
+            lines,
             names_people: header.iter().map(is_user).collect(),
             users,
-            line: Vec::new(),
-        };
-        fill(
-            &mut writer.line,
-            header.iter().map(|name| Some(Value::from(*name))),
-        );
-        writer.out.write_all(&writer.line)?;
-        Ok(writer)
+        })
     }
 
     /// Writes one row with one value for each column.
     ///
     /// # Errors
-    /// If writing to `out` fails.
-    pub fn row<'a>(&mut self, row: Vec<Option<Value<'a>>>) -> io::Result<()> {
-        debug_assert_eq!(
-            row.len(),
-            self.names_people.len(),
-            "a value for each column"
-        );
-        let allowed = |(value, names_people): (Option<Value<'a>>, &bool)| match value {
-            Some(Value::Text(name)) if *names_people => self
-                .users
-                .apply(&name)
-                .map(|allowed| Value::Text(Cow::Owned(allowed.into_owned()))),
-            other => other,
-        };
-        fill(
-            &mut self.line,
-            row.into_iter().zip(&self.names_people).map(allowed),
-        );
-        self.out.write_all(&self.line)
+    /// If writing to `out` fails, or a value is missing.
+    pub fn row(&mut self, row: Vec<Option<Value<'_>>>) -> io::Result<()> {
+        for (value, names_people) in row.into_iter().zip(&self.names_people) {
+            let field = match value {
+                Some(Value::Integer(number)) => number.to_string().into(),
+                Some(Value::Real(number)) => python::float(number).into(),
+                Some(Value::Text(name)) if *names_people => {
+                    let allowed = self.users.apply(&name).unwrap_or_default();
+                    allowed.into_owned().into()
+                }
+                Some(Value::Text(text)) => text,
+                None => Cow::Borrowed(""),
+            };
+            self.lines.write_field(field.as_bytes())?;
+        }
+        Ok(self.lines.write_record(None::<&[u8]>)?)
     }
 
     /// Flushes and returns the underlying writer.
     ///
     /// # Errors
     /// If writing to `out` fails.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
-    }
-}
-
-/// Formats the values as one line.
-fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
-    line.clear();
-    let mut columns = 0;
-    for value in row {
-        if columns > 0 {
-            line.push(b',');
-        }
-        columns += 1;
-        match value {
-            Some(Value::Integer(number)) => line.extend_from_slice(number.to_string().as_bytes()),
-            Some(Value::Real(number)) => line.extend_from_slice(python::float(number).as_bytes()),
-            Some(Value::Text(text)) => push_text(line, &text),
-            None => {}
-        }
-    }
-    // An empty line would not be a row, so a single empty value is quoted.
-    if columns == 1 && line.is_empty() {
-        line.extend_from_slice(b"\"\"");
-    }
-    line.extend_from_slice(b"\r\n");
-}
-
-pub fn push_text(line: &mut Vec<u8>, text: &str) {
-    if text.contains([',', '"', '\r', '\n']) {
-        line.push(b'"');
-        line.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-        line.push(b'"');
-    } else {
-        line.extend_from_slice(text.as_bytes());
+    pub fn finish(self) -> io::Result<W> {
+        self.lines.into_inner().map_err(|error| error.into_error())
     }
 }
 
