@@ -146,22 +146,17 @@ impl Listing {
 pub struct Plan {
     /// Days before today within the retention that have rows, in order.
     pub closed_days: Vec<Date>,
-    /// Files of these days that the board lacks. [`Plan::WHOLE`] is always uploaded after them.
+    /// Files of these days that the board lacks. [`Plan::whole`] is always uploaded after them.
     pub missing: Vec<Object>,
 }
 
 impl Plan {
-    /// Files that are uploaded each time.
-    pub const WHOLE: [Object; 2] = [
-        Object {
-            extent: Extent::Full,
-            table: Table::WHOLE[0],
-        },
-        Object {
-            extent: Extent::Full,
-            table: Table::WHOLE[1],
-        },
-    ];
+    /// Returns the files that are uploaded each time.
+    #[must_use]
+    pub fn whole() -> [Object; 2] {
+        let extent = Extent::Full;
+        Table::WHOLE.map(|table| Object { extent, table })
+    }
 
     /// Plans an upload. `days_with_rows` are the UTC days on which a daily table has rows, in any order; duplicates are
     /// allowed. A day is included if it is before `today` and at most `retention_days` old.
@@ -258,7 +253,7 @@ mod tests {
             object.path(),
             "/agent/v1/archives?date=2026-02-28&table=proc_sample"
         );
-        let whole = Plan::WHOLE.map(|object| object.path());
+        let whole = Plan::whole().map(|object| object.path());
         assert_eq!(
             whole,
             [

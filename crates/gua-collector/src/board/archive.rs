@@ -136,7 +136,7 @@ impl Archive<'_> {
         let mut rejected = Rejected::new();
         self.send_days(&plan, &mut archived, &mut rejected, on_progress)?;
         let tables = self.history.lists(&mut |_| on_progress(1.0))?;
-        for object in Plan::WHOLE {
+        for object in Plan::whole() {
             self.send(&tables, object, &mut rejected)?;
         }
         self.enrolled
@@ -161,7 +161,7 @@ impl Archive<'_> {
         rejected: &mut Rejected,
         on_progress: OnProgress<'_>,
     ) -> Result<(), ArchiveError> {
-        let files = plan.missing.len() + Plan::WHOLE.len();
+        let files = plan.missing.len() + Plan::whole().len();
         let mut done = 0_usize;
         archived.closed_days = plan.closed_days.len();
         for day in &plan.closed_days {

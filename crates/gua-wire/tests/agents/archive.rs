@@ -157,7 +157,8 @@ fn archive_files_match_those_of_release_1_8() {
         &Listing::read(listing(today).as_bytes()).unwrap(),
     );
     assert_eq!(plan.closed_days, [3, 2, 1].map(days_ago));
-    let objects: Vec<_> = plan.missing.iter().chain(&Plan::WHOLE).collect();
+    let whole = Plan::whole();
+    let objects: Vec<_> = plan.missing.iter().chain(&whole).collect();
     let mut lines = vec!["GET /agent/v1/archives".to_owned()];
     lines.extend(
         objects

@@ -63,7 +63,7 @@ fn archive_lists_are_still_read() {
         table: Table::ProcSample,
     };
     assert_eq!(plan.missing, [lacking]);
-    assert!(Plan::WHOLE.iter().all(|object| listing.has(*object)));
+    assert!(Plan::whole().iter().all(|object| listing.has(*object)));
 }
 
 /// Writes rows of a table and compares them byte for byte.
