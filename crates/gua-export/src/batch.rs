@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::column::{Column, Kind};
+use crate::names::Names;
 
 /// A row of a table.
 pub(crate) trait Row {
     /// Fills the cells, from the first column to the last.
-    fn put(&self, cells: &mut RowCells<'_>);
+    fn put(&self, names: &Names, cells: &mut RowCells<'_>);
 }
 
 /// One value.
@@ -114,10 +115,10 @@ impl Batch {
         }
     }
 
-    pub(crate) fn push(&mut self, row: &impl Row) {
+    pub(crate) fn push(&mut self, names: &Names, row: &impl Row) {
         self.rows += 1;
         let mut cells = RowCells(self.columns.iter_mut());
-        row.put(&mut cells);
+        row.put(names, &mut cells);
         debug_assert!(cells.0.next().is_none(), "a row fills every column");
     }
 

@@ -48,20 +48,20 @@ pub(crate) mod about {
 }
 
 /// Declares a table: its columns, and behind each `;` the value of a column in a row of one type. A table may have rows
-/// of two types, own and imported ones. A column of the kind `Readings` expands to those of all readings of a GPU.
+/// of two types, own and imported ones. `names` has the names of the host and its GPUs. A column of the kind `Readings` expands to those of all readings of a GPU.
 macro_rules! columns {
-    ($TABLE:ident: $row:ident: $Row:ty {
+    ($TABLE:ident($names:ident): $row:ident: $Row:ty {
         $($name:ident: $kind:ident = $about:expr; $value:expr,)*
     }) => {
         crate::column::columns!(@table $TABLE $($name $kind $about,)*);
-        crate::column::columns!(@row $row $Row; $($kind $value,)*);
+        crate::column::columns!(@row $names $row $Row; $($kind $value,)*);
     };
-    ($TABLE:ident: $own:ident: $Own:ty, $old:ident: $Old:ty {
+    ($TABLE:ident($names:ident): $own:ident: $Own:ty, $old:ident: $Old:ty {
         $($name:ident: $kind:ident = $about:expr; $own_value:expr; $old_value:expr,)*
     }) => {
         crate::column::columns!(@table $TABLE $($name $kind $about,)*);
-        crate::column::columns!(@row $own $Own; $($kind $own_value,)*);
-        crate::column::columns!(@row $old $Old; $($kind $old_value,)*);
+        crate::column::columns!(@row $names $own $Own; $($kind $own_value,)*);
+        crate::column::columns!(@row $names $old $Old; $($kind $old_value,)*);
     };
     (@table $TABLE:ident $($name:ident $kind:ident $about:expr,)*) => {
         pub(crate) static $TABLE: std::sync::LazyLock<Vec<crate::column::Column>> =
@@ -77,9 +77,9 @@ macro_rules! columns {
             about: $about,
         }]
     };
-    (@row $row:ident $Row:ty; $($kind:ident $value:expr,)*) => {
+    (@row $names:ident $row:ident $Row:ty; $($kind:ident $value:expr,)*) => {
         impl crate::batch::Row for $Row {
-            fn put(&self, cells: &mut crate::batch::RowCells<'_>) {
+            fn put(&self, $names: &crate::names::Names, cells: &mut crate::batch::RowCells<'_>) {
                 let $row = self;
                 $(crate::column::columns!(@put cells $kind $value);)*
             }

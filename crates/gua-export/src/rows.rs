@@ -219,15 +219,13 @@ fn read(
     (first, every): (usize, usize),
     sender: SyncSender<Message>,
 ) -> Result<(), ExportError> {
-    let names = Names::of(records)?;
     let mut reading = Reading {
         records,
         thresholds: records.thresholds()?,
         own_ticks: records.own_coverage(Period::new(ask.window.from(), Timestamp::MAX))?,
-        names,
         edges: ask.edges,
         window: ask.window,
-        sink: Sink::new(sender, ask.what.columns()),
+        sink: Sink::new(sender, Names::of(records)?, ask.what.columns()),
     };
     // Imported rows cover whole ticks. Without a given end, the last day includes all rows dated later.
     let old_end = Some(ask.window.to()).filter(|_| ask.ends);
@@ -272,15 +270,17 @@ fn share(done: usize, all: usize) -> f64 {
 /// Collects the rows of a reader into batches and sends them.
 pub(crate) struct Sink {
     sender: SyncSender<Message>,
+    names: Names,
     columns: &'static [Column],
     batch: Batch,
     is_closed: bool,
 }
 
 impl Sink {
-    fn new(sender: SyncSender<Message>, columns: &'static [Column]) -> Self {
+    fn new(sender: SyncSender<Message>, names: Names, columns: &'static [Column]) -> Self {
         Self {
             sender,
+            names,
             columns,
             batch: Batch::new(columns, 0),
             is_closed: false,
@@ -288,7 +288,7 @@ impl Sink {
     }
 
     pub(crate) fn push(&mut self, row: &impl Row) {
-        self.batch.push(row);
+        self.batch.push(&self.names, row);
         if self.batch.rows >= MAX_ROWS {
             self.flush();
         }

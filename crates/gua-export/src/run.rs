@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::column::Column;
 use crate::error::ExportError;
+use crate::names::Names;
 use crate::rows::Rows;
 use crate::tables::groups::GroupDay;
 use crate::tables::{What, groups};
@@ -138,7 +139,8 @@ pub fn write_groups(
         let mut encoder = Encoder::open(outlet, table, day.filter(|_| edges == Edges::Whole))?;
         for day in part.chunk_by(|one, next| one.date == next.date) {
             let mut batch = Batch::new(columns, day.len());
-            day.iter().for_each(|row| batch.push(row));
+            day.iter()
+                .for_each(|row| batch.push(&Names::default(), row));
             encoder.rows(&batch)?;
         }
         encoder.close(outlet)?;

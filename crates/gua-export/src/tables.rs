@@ -12,7 +12,6 @@ use gua_query::Records;
 use serde::{Deserialize, Serialize};
 
 use crate::column::Column;
-use crate::names::Names;
 use crate::rows::Sink;
 use crate::run::Edges;
 
@@ -56,7 +55,6 @@ impl What {
 pub(crate) struct Reading<'a> {
     pub(crate) records: &'a dyn Records,
     pub(crate) thresholds: Thresholds,
-    pub(crate) names: Names,
     pub(crate) own_ticks: OwnCoverage,
     pub(crate) edges: Edges,
     /// The whole window of the export.

@@ -23,7 +23,7 @@ pub struct GroupDay {
 pub(crate) const NAME: &str = "group-days";
 
 columns! {
-    GROUP_DAYS: row: GroupDay {
+    GROUP_DAYS(_names): row: GroupDay {
         day_at: Time = "Start of the day, or of its part in the window."; row.period.from(),
         host: Text = about::HOST; row.host.as_deref(),
         kind: Text = "`group`, `project`, `job`, `pod` or `container`."; row.kind,

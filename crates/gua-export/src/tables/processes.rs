@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use super::{IMPORTED, OWN, Reading};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::names::Names;
 
 struct OwnProcess<'a> {
     tick: &'a Tick,
@@ -17,7 +16,6 @@ struct OwnProcess<'a> {
     process: &'a Process,
     identity: Option<&'a Identity>,
     owner: Option<Owner>,
-    names: &'a Names,
 }
 
 struct ImportedProcess<'a> {
@@ -25,13 +23,12 @@ struct ImportedProcess<'a> {
     gpu: &'a GpuUuid,
     index: Option<i64>,
     process: &'a LegacyProcess<'a>,
-    names: &'a Names,
 }
 
 columns! {
-    PROCESSES: own: OwnProcess<'_>, old: ImportedProcess<'_> {
+    PROCESSES(names): own: OwnProcess<'_>, old: ImportedProcess<'_> {
         at: Time = about::TICK_AT; own.tick.sample.at; old.at,
-        host: Text = about::HOST; own.names.host(); old.names.host(),
+        host: Text = about::HOST; names.host(); names.host(),
         source: Text = about::SOURCE; OWN; IMPORTED,
         gpu_uuid: Text = about::GPU; own.gpu.uuid.as_str(); old.gpu.as_str(),
         gpu_index: Int = about::INDEX_THEN; own.gpu.index; old.index.or(old.process.index),
@@ -62,7 +59,6 @@ pub(crate) fn rows(
     let Reading {
         records,
         thresholds,
-        names,
         own_ticks,
         sink,
         ..
@@ -81,7 +77,6 @@ pub(crate) fn rows(
                     gpu,
                     index,
                     process,
-                    names,
                 });
             }
         });
@@ -99,7 +94,6 @@ pub(crate) fn rows(
                     process,
                     identity,
                     owner: identity.and_then(Identity::owner),
-                    names,
                 });
             }
         }

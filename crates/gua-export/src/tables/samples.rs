@@ -7,12 +7,10 @@ use gua_query::RecordsError;
 use super::{IMPORTED, OWN, Reading, StateTimes};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::names::Names;
 use crate::readings;
 use crate::run::Edges;
 
 struct OwnSample<'a> {
-    names: &'a Names,
     tick: &'a Tick,
     gpu: &'a Gpu,
     span: &'a Span,
@@ -25,7 +23,6 @@ struct OwnSample<'a> {
 }
 
 struct ImportedSample<'a> {
-    names: &'a Names,
     tick: &'a LegacyGpuTick<'a>,
     class: RollUp,
     interval: Micros,
@@ -42,13 +39,13 @@ impl ImportedSample<'_> {
 }
 
 columns! {
-    SAMPLES: own: OwnSample<'_>, old: ImportedSample<'_> {
+    SAMPLES(names): own: OwnSample<'_>, old: ImportedSample<'_> {
         at: Time = about::TICK_AT; own.tick.sample.at; old.tick.at,
-        host: Text = about::HOST; own.names.host(); old.names.host(),
+        host: Text = about::HOST; names.host(); names.host(),
         source: Text = about::SOURCE; OWN; IMPORTED,
         gpu_uuid: Text = about::GPU; own.gpu.uuid.as_str(); old.tick.gpu.as_str(),
         gpu_index: Int = about::INDEX_THEN; own.gpu.index; old.tick.index,
-        gpu_name: Text = about::GPU_NAME; own.gpu.name.as_deref().ok(); old.names.gpu_name(old.tick.gpu),
+        gpu_name: Text = about::GPU_NAME; own.gpu.name.as_deref().ok(); names.gpu_name(old.tick.gpu),
         mig_parent_uuid: Text = about::MIG_PARENT; own.gpu.place.parent().map(|parent| parent.as_str()); Missing,
         is_counted: Bool = "Whether it counts as capacity; a GPU whose MIG instances have all its slices does not.";
             own.span.counts(); true,
@@ -83,7 +80,6 @@ pub(crate) fn rows(
     let Reading {
         records,
         thresholds,
-        names,
         own_ticks,
         sink,
         edges,
@@ -93,7 +89,6 @@ pub(crate) fn rows(
         own_ticks.rest(moment, |rest| {
             for tick in rest.ticks {
                 sink.push(&ImportedSample {
-                    names,
                     tick,
                     class: tick.class(thresholds),
                     interval: tick.run.interval.into(),
@@ -117,19 +112,14 @@ pub(crate) fn rows(
             };
             let nothing = begins.then(|| Period::new(span.from, span.from));
             if let Some(counted) = counted.or(nothing) {
-                sink.push(&own(names, tick, (gpu, span), counted));
+                sink.push(&own(tick, (gpu, span), counted));
             }
         }
         sink.check()
     })
 }
 
-fn own<'a>(
-    names: &'a Names,
-    tick: &'a Tick,
-    (gpu, span): (&'a Gpu, &'a Span),
-    counted: Period,
-) -> OwnSample<'a> {
+fn own<'a>(tick: &'a Tick, (gpu, span): (&'a Gpu, &'a Span), counted: Period) -> OwnSample<'a> {
     let mut times = StateTimes::default();
     let mut longest: Option<SharePart<'_>> = None;
     for share in span.states_within(counted).filter(|_| span.counts()) {
@@ -142,7 +132,6 @@ fn own<'a>(
         }
     }
     OwnSample {
-        names,
         tick,
         gpu,
         span,

@@ -9,30 +9,27 @@ use gua_query::records::Origin;
 use super::{IMPORTED, OWN, Reading};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::names::Names;
 use crate::run::Edges;
 
 struct OwnSession<'a> {
     gpu: &'a GpuUuid,
     session: &'a Session,
-    names: &'a Names,
 }
 
 struct OldSession<'a> {
     gpu: &'a GpuUuid,
     session: &'a ImportedSession,
-    names: &'a Names,
 }
 
 columns! {
-    SESSIONS: own: OwnSession<'_>, old: OldSession<'_> {
+    SESSIONS(names): own: OwnSession<'_>, old: OldSession<'_> {
         began_at: Time = "Time of its first tick."; own.session.from; old.session.from,
         ended_at: Time = "End of its last tick; the latest so far if it is open."; own.session.to; old.session.end(None),
-        host: Text = about::HOST; own.names.host(); old.names.host(),
+        host: Text = about::HOST; names.host(); names.host(),
         source: Text = about::SOURCE; OWN; IMPORTED,
         gpu_uuid: Text = about::GPU; own.gpu.as_str(); old.gpu.as_str(),
-        gpu_index: Int = about::INDEX_LAST; own.names.gpu_index(own.gpu); old.session.index,
-        gpu_name: Text = about::GPU_NAME; own.names.gpu_name(own.gpu); old.names.gpu_name(old.gpu),
+        gpu_index: Int = about::INDEX_LAST; names.gpu_index(own.gpu); old.session.index,
+        gpu_name: Text = about::GPU_NAME; names.gpu_name(own.gpu); names.gpu_name(old.gpu),
         mig_parent_uuid: Text = about::MIG_PARENT; own.session.parent.as_ref().map(|parent| parent.as_str()); Missing,
         // Hidden processes of imported rows have negative numbers.
         pid: Int = about::PID; own.session.key.process.pid.0; old.session.pid.max(0),
@@ -105,7 +102,6 @@ pub(crate) fn rows(
 ) -> Result<(), RecordsError> {
     let Reading {
         records,
-        names,
         sink,
         edges,
         ..
@@ -113,11 +109,7 @@ pub(crate) fn rows(
     for (gpu, session) in &imported.sessions {
         // Process rows may precede the first row of their GPU.
         if old.contains(session.from) || (is_first && session.from < old.from()) {
-            sink.push(&OldSession {
-                gpu,
-                session,
-                names,
-            });
+            sink.push(&OldSession { gpu, session });
         }
     }
     let mut mine = Vec::new();
@@ -132,7 +124,6 @@ pub(crate) fn rows(
         sink.push(&OwnSession {
             gpu: &session.key.gpu,
             session,
-            names,
         });
     }
     sink.check()

@@ -8,12 +8,10 @@ use gua_query::records::{Origin, QuarterVisitor};
 
 use super::{IMPORTED, OWN, Reading, StateTimes, What};
 use crate::column::{about, columns};
-use crate::names::Names;
 use crate::rows::Sink;
 
 /// One GPU in one quarter hour.
 struct GpuTotal<'a> {
-    names: &'a Names,
     quarter: Quarter,
     gpu: &'a GpuQuarter,
     times: StateTimes,
@@ -22,14 +20,14 @@ struct GpuTotal<'a> {
 }
 
 columns! {
-    TOTALS: row: GpuTotal<'_> {
+    TOTALS(names): row: GpuTotal<'_> {
         quarter_at: Time = about::QUARTER_AT; row.quarter.period().from(),
-        host: Text = about::HOST; row.names.host(),
+        host: Text = about::HOST; names.host(),
         source: Text = about::SOURCE; source(row.is_own),
         gpu_uuid: Text = about::GPU; row.gpu.gpu.as_str(),
-        gpu_index: Int = about::INDEX_LAST; row.names.gpu_index(&row.gpu.gpu),
-        gpu_name: Text = about::GPU_NAME; row.names.gpu_name(&row.gpu.gpu),
-        mig_parent_uuid: Text = about::MIG_PARENT; row.own(row.names.gpu_parent(&row.gpu.gpu)).flatten(),
+        gpu_index: Int = about::INDEX_LAST; names.gpu_index(&row.gpu.gpu),
+        gpu_name: Text = about::GPU_NAME; names.gpu_name(&row.gpu.gpu),
+        mig_parent_uuid: Text = about::MIG_PARENT; row.own(names.gpu_parent(&row.gpu.gpu)).flatten(),
         ticks: Int = "Ticks that began in it."; row.gpu.total.counted_ticks(),
         active_us: Int = "Time active; also stalled and ghost."; row.times.active,
         idle_held_us: Int = "Time idle-held; also orphan-held."; row.times.idle_held,
@@ -65,7 +63,6 @@ impl GpuTotal<'_> {
 
 /// One user on one GPU in one quarter hour.
 struct UserTotal<'a> {
-    names: &'a Names,
     quarter: Quarter,
     gpu: &'a GpuUuid,
     owner: &'a OwnerKey,
@@ -74,12 +71,12 @@ struct UserTotal<'a> {
 }
 
 columns! {
-    USER_TOTALS: row: UserTotal<'_> {
+    USER_TOTALS(names): row: UserTotal<'_> {
         quarter_at: Time = about::QUARTER_AT; row.quarter.period().from(),
-        host: Text = about::HOST; row.names.host(),
+        host: Text = about::HOST; names.host(),
         source: Text = about::SOURCE; source(row.is_own),
         gpu_uuid: Text = about::GPU; row.gpu.as_str(),
-        gpu_index: Int = about::INDEX_LAST; row.names.gpu_index(row.gpu),
+        gpu_index: Int = about::INDEX_LAST; names.gpu_index(row.gpu),
         user: Text = "Owner; absent if unknown."; (*row.owner != OwnerKey::Unknown).then(|| row.owner.shown()),
         uid: Int = about::UID; row.owner.uid().map(|uid| uid.0),
         ticks: Int = "Ticks that began in it and saw the person on the GPU."; row.total.ticks,
@@ -105,7 +102,6 @@ pub(crate) fn rows(
 ) -> Result<(u64, Period), RecordsError> {
     let (records, thresholds) = (reading.records, reading.thresholds);
     let mut writer = Writer {
-        names: &reading.names,
         sink: &mut reading.sink,
         what,
         window: part,
@@ -119,7 +115,6 @@ pub(crate) fn rows(
 
 /// Writes the rows of each quarter.
 struct Writer<'a> {
-    names: &'a Names,
     sink: &'a mut Sink,
     what: What,
     /// The window of own totals.
@@ -132,13 +127,11 @@ impl QuarterVisitor for Writer<'_> {
     }
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
-        let names = self.names;
         for gpu in gpus {
             let total = &gpu.total;
             if self.what == What::UserTotals {
                 for (owner, total) in &total.owners {
                     self.sink.push(&UserTotal {
-                        names,
                         quarter,
                         gpu: &gpu.gpu,
                         owner,
@@ -159,7 +152,6 @@ impl QuarterVisitor for Writer<'_> {
                 energy.merge(total);
             }
             self.sink.push(&GpuTotal {
-                names,
                 quarter,
                 gpu,
                 times,
