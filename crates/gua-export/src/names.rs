@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use gua_model::GpuUuid;
 use gua_query::{GpuInfo, Records, RecordsError};
-use jiff::Timestamp;
 
 /// Names used in rows.
 #[derive(Debug, Default)]
@@ -44,10 +43,5 @@ impl Names {
 
     pub(crate) fn gpu_parent(&self, gpu: &GpuUuid) -> Option<&str> {
         self.gpus.get(gpu)?.parent.as_ref().map(GpuUuid::as_str)
-    }
-
-    /// Time of the first own tick.
-    pub(crate) fn began(&self) -> Option<Timestamp> {
-        self.gpus.values().map(|info| info.first_seen).min()
     }
 }

@@ -176,7 +176,7 @@ fn plan(
     from: Option<Place>,
     exported: &mut Exported,
 ) -> Result<Vec<Day>, ExportError> {
-    let seen = seen(records, &Names::of(records)?, ask)?;
+    let seen = seen(records, ask)?;
     let mut days = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
     keep_days_near(&mut days, &records.days_with_rows()?);
     let raw_from = records.raw_from()?;
@@ -195,13 +195,10 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// Returns the part of the window in which the history can have rows: days without any are skipped.
-fn seen(records: &dyn Records, names: &Names, ask: &Ask) -> Result<Option<Period>, ExportError> {
+fn seen(records: &dyn Records, ask: &Ask) -> Result<Option<Period>, ExportError> {
     let old = records.imported_facts()?;
-    let began = names
-        .began()
-        .into_iter()
-        .chain(old.as_ref().and_then(|old| old.began))
-        .min();
+    let own = records.gpus()?.into_iter().map(|gpu| gpu.first_seen);
+    let began = own.chain(old.as_ref().and_then(|old| old.began)).min();
     let Some(began) = began else {
         return Ok(None);
     };
