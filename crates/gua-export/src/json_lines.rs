@@ -5,6 +5,16 @@ use std::io::{self, Write};
 use crate::batch::{Batch, Value};
 use crate::column::Column;
 use crate::csv::time;
+use crate::tables::What;
+
+/// Returns the rows of a batch of a table as text.
+#[must_use]
+pub fn json_lines(what: What, batch: &Batch) -> String {
+    let mut text = Vec::new();
+    let written = rows(&mut text, what.columns(), batch);
+    written.expect("memory takes every byte");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
 
 pub(crate) fn rows(out: &mut dyn Write, columns: &[Column], batch: &Batch) -> io::Result<()> {
     let mut line = Vec::new();

@@ -27,6 +27,7 @@ pub use batch::Batch;
 pub use column::{Column, Kind};
 pub use days::{Day, days};
 pub use error::ExportError;
+pub use json_lines::json_lines;
 pub use page::{Page, PageQuestion, PagedRows, Place, page};
 pub use rows::{EachBatch, OpenRecords, RecordRows, Rows};
 pub use run::{Ask, Edges, Exported, Format, Outlet, run, write_groups};

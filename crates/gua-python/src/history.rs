@@ -1,26 +1,27 @@
 //! Contents of a history: a summary as JSON, and its tables row by row, as JSON lines or as an Arrow stream.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use gua_collector::access::Access;
 use gua_collector::history_document::{HistoryDocument, OutageEntry};
 use gua_collector::location;
-use gua_export::{Ask, Edges, Format, Outlet, What, Words};
+use gua_export::{Ask, Edges, ExportError, Format, What, Words, json_lines};
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_probe::clock;
 use gua_render::document::pretty;
 use gua_settings::{FlagValue, Loaded};
-use jiff::civil::Date;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::driver;
 use crate::failure::{self, GuaError, HistoryError};
+
+/// Maximum number of lines in a chunk.
+const LINES_AT_ONCE: usize = 1000;
 
 /// Selection of table and rows, in the words of `gua export`.
 #[derive(Debug, FromPyObject)]
@@ -154,60 +155,22 @@ fn begin(wanted: Wanted) -> PyResult<Lines> {
     std::thread::Builder::new()
         .name("gua-rows".to_owned())
         .spawn(move || {
-            let mut outlet = Sent(sender.clone());
-            let done = gua_export::run(history.as_ref(), &ask, &mut outlet, &mut |_| {});
+            let done = history.batches(&ask, &mut |_| {}, &mut |_, batch| {
+                let text = json_lines(ask.what, &batch);
+                let mut lines = text.lines().map(str::to_owned).peekable();
+                while lines.peek().is_some() {
+                    let chunk = lines.by_ref().take(LINES_AT_ONCE).collect();
+                    // Fails if the consumer has stopped reading.
+                    let sent = sender.send(Ok(chunk));
+                    sent.map_err(|_| ExportError::Stopped)?;
+                }
+                Ok(())
+            });
             if let Err(error) = done {
-                // Fails if the consumer has stopped reading.
                 let _ = sender.send(Err(chain(&error)));
             }
         })?;
     Ok(Lines {
         rows: Mutex::new(rows),
     })
-}
-
-type Chunks = SyncSender<Result<Vec<String>, String>>;
-
-/// Sends whole lines instead of writing a file.
-#[derive(Debug)]
-struct Sent(Chunks);
-
-impl Outlet for Sent {
-    fn open(&mut self, _day: Option<Date>) -> io::Result<Box<dyn Write + Send>> {
-        Ok(Box::new(Chunk {
-            chunks: self.0.clone(),
-            rest: Vec::new(),
-        }))
-    }
-
-    fn close(&mut self, mut file: Box<dyn Write + Send>) -> io::Result<()> {
-        file.flush()
-    }
-}
-
-/// Bytes up to the next line end.
-struct Chunk {
-    chunks: Chunks,
-    rest: Vec<u8>,
-}
-
-impl Write for Chunk {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
-            self.rest.extend_from_slice(bytes);
-            return Ok(bytes.len());
-        };
-        self.rest.extend_from_slice(&bytes[..=end]);
-        let whole = std::mem::replace(&mut self.rest, bytes[end + 1..].to_vec());
-        let text = String::from_utf8(whole).map_err(io::Error::other)?;
-        let lines = text.lines().map(str::to_owned).collect();
-        self.chunks
-            .send(Ok(lines))
-            .map_err(|_| io::ErrorKind::BrokenPipe)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
