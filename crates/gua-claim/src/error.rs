@@ -77,14 +77,14 @@ pub enum ClaimError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Owner according to the kernel.
-    pub owner: Option<Uid>,
+    pub owner: Uid,
     /// Name of the entry, sanitized for display.
     pub name: String,
     pub trouble: Trouble,
 }
 
 impl Problem {
-    pub(crate) fn new(owner: Option<Uid>, name: &str, trouble: Trouble) -> Self {
+    pub(crate) fn new(owner: Uid, name: &str, trouble: Trouble) -> Self {
         Self {
             owner,
             name: sanitize(name),
@@ -95,11 +95,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "`{}`", self.name)?;
-        if let Some(owner) = self.owner {
-            write!(out, " of uid {owner}")?;
-        }
-        write!(out, " {}", self.trouble)
+        write!(
+            out,
+            "`{}` of uid {} {}",
+            self.name, self.owner, self.trouble
+        )
     }
 }
 

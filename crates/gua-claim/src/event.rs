@@ -152,7 +152,7 @@ impl ReadEvents {
                 let Some(entry) = user_dir.read(&id.name)? else {
                     continue;
                 };
-                let garbled = || Problem::new(Some(user_dir.owner), &id.name, Trouble::Garbled);
+                let garbled = || Problem::new(user_dir.owner, &id.name, Trouble::Garbled);
                 match entry.and_then(|entry| from_bytes(&entry.bytes).ok_or_else(garbled)) {
                     Ok(Known::Event(event)) => self.new.push((id.clone(), event)),
                     Ok(Known::Later) => self.passed_over.push(id.clone()),

@@ -208,7 +208,7 @@ impl Reading<'_> {
     }
 
     fn report(&mut self, user_dir: &UserDir, name: &str, trouble: Trouble) {
-        let problem = Problem::new(Some(user_dir.owner), name, trouble);
+        let problem = Problem::new(user_dir.owner, name, trouble);
         self.survey.problems.push(problem);
     }
 }

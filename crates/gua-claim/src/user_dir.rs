@@ -75,7 +75,7 @@ impl Used {
     fn report(&mut self, owner: Uid, name: &str, problems: &mut Vec<Problem>) {
         if !self.is_reported {
             self.is_reported = true;
-            problems.push(Problem::new(Some(owner), name, Trouble::TooMany));
+            problems.push(Problem::new(owner, name, Trouble::TooMany));
         }
     }
 }
@@ -111,7 +111,7 @@ impl UserDir {
             Err(error) if is_ours(error) => return Err(error),
             Err(error) => {
                 let trouble = Trouble::Closed(error);
-                problems.push(Problem::new(Some(self.owner), &self.name, trouble));
+                problems.push(Problem::new(self.owner, &self.name, trouble));
                 return Ok(Vec::new());
             }
         };
@@ -146,7 +146,7 @@ impl UserDir {
 
     /// Returns a file, or why it does not count; `None` if it was removed meanwhile.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Result<Entry, Problem>>, Errno> {
-        let wrong = |trouble| Ok(Some(Err(Problem::new(Some(self.owner), name, trouble))));
+        let wrong = |trouble| Ok(Some(Err(Problem::new(self.owner, name, trouble))));
         // Without NONBLOCK, a FIFO without a writer would block forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match open_beneath(&self.directory, name, flags) {

@@ -52,7 +52,7 @@ impl ClaimDir {
             if *met > MAX_USER_DIRS {
                 if *met == MAX_USER_DIRS + 1 {
                     let name = name.to_string_lossy();
-                    problems.push(Problem::new(Some(owner), &name, Trouble::TooMany));
+                    problems.push(Problem::new(owner, &name, Trouble::TooMany));
                 }
                 continue;
             }
@@ -80,7 +80,7 @@ impl ClaimDir {
             Err(Errno::NOENT) => return Ok(None),
             Err(error) if is_ours(error) => return Err(self.cannot_read(error)),
             Err(error) => {
-                problems.push(Problem::new(Some(owner), name, Trouble::Closed(error)));
+                problems.push(Problem::new(owner, name, Trouble::Closed(error)));
                 return Ok(None);
             }
         };
@@ -89,7 +89,7 @@ impl ClaimDir {
         let owner = Uid(facts.st_uid);
         // The permissions of the caller's own directory are repaired when it is written to.
         if owner != self.me() && !only_owner_writes(facts.st_mode) {
-            problems.push(Problem::new(Some(owner), name, Trouble::Shared));
+            problems.push(Problem::new(owner, name, Trouble::Shared));
             return Ok(None);
         }
         Ok(Some(self.opened(owner, directory, name)))

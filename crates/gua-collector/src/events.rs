@@ -40,7 +40,7 @@ pub struct Events {
     known: HashSet<EventId>,
     last_scan: Option<Timestamp>,
     /// Users whose invalid events were logged.
-    logged_users: HashSet<Option<Uid>>,
+    logged_users: HashSet<Uid>,
     failures: FailureLog,
 }
 
@@ -114,7 +114,7 @@ impl Events {
 
     /// Logs one line per user, once, so that nobody can fill the log.
     fn log_problems(&mut self, problems: &[Problem]) {
-        let mut by_user: BTreeMap<Option<Uid>, Vec<&Problem>> = BTreeMap::new();
+        let mut by_user: BTreeMap<Uid, Vec<&Problem>> = BTreeMap::new();
         for problem in problems {
             by_user.entry(problem.owner).or_default().push(problem);
         }
