@@ -99,9 +99,8 @@ impl ClaimDir {
         }
         let fail = |source| self.cannot_write(source);
         let user_dir = self.user_dir_to_write()?;
-        let names = user_dir
-            .names(EVENT, &mut Allowance::default(), &mut Vec::new())
-            .map_err(fail)?;
+        let names = user_dir.names(EVENT, &mut Allowance::default());
+        let names = names.map_err(fail)?;
         for name in names.iter().rev().skip(MAX_EVENTS - 1) {
             let _ = user_dir.remove(name);
         }
@@ -122,6 +121,7 @@ impl ClaimDir {
                 .map_err(|source| self.cannot_read(source))?;
             Ok(None::<()>)
         })?;
+        taken.problems = limits.names.problems;
         taken.problems.append(&mut problems);
         Ok(taken)
     }
@@ -142,7 +142,7 @@ impl ReadEvents {
         limits: &mut Limits,
     ) -> Result<(), rustix::io::Errno> {
         let opened = limits.opened.entry(user_dir.person).or_default();
-        for name in user_dir.names(EVENT, &mut limits.names, &mut self.problems)? {
+        for name in user_dir.names(EVENT, &mut limits.names)? {
             let id = EventId {
                 owner: user_dir.owner,
                 name,
@@ -158,7 +158,7 @@ impl ReadEvents {
                     Ok(Known::Later) => self.passed_over.push(id.clone()),
                     Err(problem) => {
                         self.passed_over.push(id.clone());
-                        self.problems.push(problem);
+                        limits.names.problems.push(problem);
                     }
                 }
             }

@@ -191,7 +191,7 @@ impl ClaimDir {
         let bytes = serde_json::to_vec(note).expect("plain fields always fit JSON");
         let user_dir = self.user_dir_to_write()?;
         let fail = |source| self.cannot_write(source);
-        let old = user_dir.entries(NUDGE, &mut Allowance::default(), &mut Vec::new());
+        let old = user_dir.entries(NUDGE, &mut Allowance::default());
         let mut old = old.map_err(fail)?;
         old.sort_by_key(|entry| Reverse(entry.changed));
         for entry in old.iter().skip(MAX_NUDGES - 1) {
@@ -203,13 +203,13 @@ impl ClaimDir {
     /// Reads the notes of a kind of all users. Files that are no notes are ignored.
     fn notes<T>(
         &self,
-        prefix: &str,
+        prefix: &'static str,
         read: impl Fn(&Entry) -> Option<T>,
     ) -> Result<Vec<T>, ClaimError> {
         let mut found = Vec::new();
         let mut allowance = Allowance::default();
         self.visit_user_dirs(None, &mut Vec::new(), |user_dir| {
-            let entries = user_dir.entries(prefix, &mut allowance, &mut Vec::new());
+            let entries = user_dir.entries(prefix, &mut allowance);
             let entries = entries.map_err(|source| self.cannot_read(source))?;
             found.extend(entries.iter().filter_map(&read));
             Ok(None::<()>)

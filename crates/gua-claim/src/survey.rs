@@ -77,17 +77,13 @@ impl ClaimDir {
             now: kernel.now(),
             survey: Survey::default(),
             leftovers: Vec::new(),
+            allowance: Allowance::default(),
         };
-        let mut allowed = (Allowance::default(), Allowance::default());
         let mut problems = Vec::new();
         self.visit_user_dirs(None, &mut problems, |user_dir| {
             let may_sweep = sweep == Sweep::Ended && self.may_change(user_dir.owner);
-            reading
-                .claims(&user_dir, may_sweep, &mut allowed.0)
-                .map_err(fail)?;
-            reading
-                .queue(&user_dir, may_sweep, &mut allowed.1)
-                .map_err(fail)?;
+            reading.claims(&user_dir, may_sweep).map_err(fail)?;
+            reading.queue(&user_dir, may_sweep).map_err(fail)?;
             if may_sweep {
                 user_dir.sweep_unfinished(reading.now.wall.as_second());
             }
@@ -96,8 +92,10 @@ impl ClaimDir {
         let Reading {
             mut survey,
             leftovers,
+            allowance,
             ..
         } = reading;
+        survey.problems = allowance.problems;
         survey.problems.append(&mut problems);
         // Claims, tickets and user directories are counted separately; too many of a user are one problem.
         let mut too_many = HashSet::new();
@@ -154,16 +152,13 @@ struct Reading<'a> {
     now: Moment,
     survey: Survey,
     leftovers: Vec<Leftover>,
+    allowance: Allowance,
 }
 
 impl Reading<'_> {
-    fn claims(
-        &mut self,
-        user_dir: &UserDir,
-        may_sweep: bool,
-        allowance: &mut Allowance,
-    ) -> Result<(), Errno> {
-        for entry in user_dir.entries(CLAIM, allowance, &mut self.survey.problems)? {
+    fn claims(&mut self, user_dir: &UserDir, may_sweep: bool) -> Result<(), Errno> {
+        let owner = user_dir.owner;
+        for entry in user_dir.entries(CLAIM, &mut self.allowance)? {
             let name = entry.name;
             match Claim::from_bytes(entry.owner, &name, &entry.bytes)
                 .map(|claim| claim.judge(self.observed, self.kernel))
@@ -173,26 +168,22 @@ impl Reading<'_> {
                 Some(Judged::Ended(Ended::Certain)) if may_sweep => drop(user_dir.remove(&name)),
                 Some(Judged::Ended(Ended::WithItsProcess)) if may_sweep => {
                     self.leftovers.push(Leftover {
-                        owner: user_dir.owner,
+                        owner,
                         name,
                         seen: self.now.since_boot,
                     });
                 }
                 Some(Judged::Ended(_)) => {}
-                Some(Judged::TooLong) => self.report(user_dir, &name, Trouble::TooLong),
-                None => self.report(user_dir, &name, Trouble::Garbled),
+                Some(Judged::TooLong) => self.allowance.report(owner, &name, Trouble::TooLong),
+                None => self.allowance.report(owner, &name, Trouble::Garbled),
             }
         }
         Ok(())
     }
 
-    fn queue(
-        &mut self,
-        user_dir: &UserDir,
-        may_sweep: bool,
-        allowance: &mut Allowance,
-    ) -> Result<(), Errno> {
-        for entry in user_dir.entries(TICKET, allowance, &mut self.survey.problems)? {
+    fn queue(&mut self, user_dir: &UserDir, may_sweep: bool) -> Result<(), Errno> {
+        let owner = user_dir.owner;
+        for entry in user_dir.entries(TICKET, &mut self.allowance)? {
             let name = &entry.name;
             match Waiter::from_entry(&entry, &self.now) {
                 Some(waiter) if !waiter.has_ended(&self.now, self.kernel) => {
@@ -201,14 +192,9 @@ impl Reading<'_> {
                 // A ticket is created atomically, so this one is not being written.
                 Some(_) | None if may_sweep => drop(user_dir.remove(name)),
                 Some(_) => {}
-                None => self.report(user_dir, name, Trouble::Garbled),
+                None => self.allowance.report(owner, name, Trouble::Garbled),
             }
         }
         Ok(())
-    }
-
-    fn report(&mut self, user_dir: &UserDir, name: &str, trouble: Trouble) {
-        let problem = Problem::new(user_dir.owner, name, trouble);
-        self.survey.problems.push(problem);
     }
 }

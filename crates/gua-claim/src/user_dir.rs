@@ -47,9 +47,14 @@ pub(crate) struct UserDir {
     pub(crate) name: String,
 }
 
-/// Counts the files of one kind that were read from each person, so that nobody crowds out another.
+/// Counts the files of each kind that were read from each person, so that nobody crowds out another, and lists those that do
+/// not count.
 #[derive(Debug, Default)]
-pub(crate) struct Allowance(HashMap<Uid, Used>);
+pub(crate) struct Allowance {
+    /// By the prefix of the kind.
+    used: HashMap<(&'static str, Uid), Used>,
+    pub(crate) problems: Vec<Problem>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
@@ -60,14 +65,18 @@ struct Used {
 
 impl Allowance {
     /// Whether this entry may still be read. Too many entries of a person are reported once.
-    pub(crate) fn read(&mut self, person: Uid, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
-        let used = self.0.entry(person).or_default();
+    fn read(&mut self, kind: &'static str, person: Uid, entry: &Entry) -> bool {
+        let used = self.used.entry((kind, person)).or_default();
         used.bytes = used.bytes.saturating_add(entry.bytes.len());
         let is_allowed = used.bytes <= MAX_BYTES_OF_A_USER;
         if !is_allowed {
-            used.report(entry.owner, &entry.name, problems);
+            used.report(entry.owner, &entry.name, &mut self.problems);
         }
         is_allowed
+    }
+
+    pub(crate) fn report(&mut self, owner: Uid, name: &str, trouble: Trouble) {
+        self.problems.push(Problem::new(owner, name, trouble));
     }
 }
 
@@ -95,11 +104,11 @@ impl UserDir {
     /// has none.
     pub(crate) fn names(
         &self,
-        prefix: &str,
+        prefix: &'static str,
         allowance: &mut Allowance,
-        problems: &mut Vec<Problem>,
     ) -> Result<Vec<String>, Errno> {
-        let used = allowance.0.entry(self.person).or_default();
+        let Allowance { used, problems } = allowance;
+        let used = used.entry((prefix, self.person)).or_default();
         let left = MAX_OF_A_USER.saturating_sub(used.files);
         if left == 0 || used.bytes > MAX_BYTES_OF_A_USER {
             used.report(self.owner, &self.name, problems);
@@ -127,17 +136,16 @@ impl UserDir {
     /// Reads the files with this prefix, up to the limits. Files that do not count are reported.
     pub(crate) fn entries(
         &self,
-        prefix: &str,
+        prefix: &'static str,
         allowance: &mut Allowance,
-        problems: &mut Vec<Problem>,
     ) -> Result<Vec<Entry>, Errno> {
         let mut entries = Vec::new();
-        for name in self.names(prefix, allowance, problems)? {
+        for name in self.names(prefix, allowance)? {
             match self.read(&name)? {
-                Some(Ok(entry)) if allowance.read(self.person, &entry, problems) => {
+                Some(Ok(entry)) if allowance.read(prefix, self.person, &entry) => {
                     entries.push(entry);
                 }
-                Some(Err(problem)) => problems.push(problem),
+                Some(Err(problem)) => allowance.problems.push(problem),
                 Some(Ok(_)) | None => {}
             }
         }
@@ -351,13 +359,13 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("claim-00000000"), "{}").unwrap();
         let dir = ClaimDir::open(folder.path()).unwrap();
-        let mut problems = Vec::new();
+        let mut allowance = Allowance::default();
         let user_dir = dir.existing_user_dir().unwrap().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
-        let names = user_dir.names("claim-", &mut Allowance::default(), &mut problems);
+        let names = user_dir.names("claim-", &mut allowance);
         assert_eq!(names.unwrap(), Vec::<String>::new());
         assert!(user_dir.read("claim-00000000").unwrap().is_none());
         assert!(dir.existing_user_dir().unwrap().is_none());
-        assert_eq!(problems, []);
+        assert_eq!(allowance.problems, []);
     }
 }
