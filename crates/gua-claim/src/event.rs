@@ -22,7 +22,8 @@ const MAX_EVENTS: usize = 128;
 const MAX_AT_ONCE: usize = 64;
 
 /// Something that a user's program did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "body", rename_all = "lowercase")]
 pub enum Event {
     Refusal(Refusal),
     Run(Run),
@@ -174,7 +175,7 @@ enum Known {
     Later,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Envelope {
     version: u32,
     kind: String,
@@ -182,16 +183,14 @@ struct Envelope {
 }
 
 fn to_bytes(event: &Event) -> Vec<u8> {
-    let (kind, body) = match event {
-        Event::Refusal(refusal) => ("refusal", serde_json::to_value(refusal)),
-        Event::Run(run) => ("run", serde_json::to_value(run)),
-    };
-    let envelope = Envelope {
-        version: VERSION,
-        kind: kind.to_owned(),
-        body: body.expect("plain fields always fit JSON"),
-    };
-    serde_json::to_vec(&envelope).expect("plain fields always fit JSON")
+    #[derive(Serialize)]
+    struct Written<'a> {
+        version: u32,
+        #[serde(flatten)]
+        event: &'a Event,
+    }
+    let version = VERSION;
+    serde_json::to_vec(&Written { version, event }).expect("plain fields always fit JSON")
 }
 
 fn from_bytes(bytes: &[u8]) -> Option<Known> {
