@@ -218,23 +218,19 @@ impl UserDir {
         name_it: impl FnOnce(&str) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let unfinished = format!("{UNFINISHED}{}", random_word());
-        let mut file = File::from(self.create(&unfinished)?);
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let readable_by_all = Mode::from_raw_mode(0o644);
+        let file = openat(&self.directory, &unfinished, flags, readable_by_all)?;
+        // The umask may have removed permissions.
+        rustix::fs::fchmod(&file, readable_by_all)?;
+        let mut file = File::from(file);
         let written = file.write_all(bytes).map_err(|error| errno(&error));
         let written = written.and_then(|()| name_it(&unfinished));
         if written.is_err() {
             let _ = self.remove(&unfinished);
         }
         written
-    }
-
-    /// Creates a file that others can read.
-    fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&self.directory, name, flags, Mode::from_raw_mode(0o644))?;
-        // The umask may have removed permissions.
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
-        Ok(file)
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), Errno> {
