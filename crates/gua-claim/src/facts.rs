@@ -69,17 +69,17 @@ impl Observed {
             gpus.map(|gpu| gpu.uuid.clone()).collect()
         };
         Self {
+            at: Moment {
+                boot,
+                since_boot: sample.since_boot,
+                wall: sample.at,
+            },
             free: choice.free,
             acceptable: choice.acceptable,
             vacant: of(&|gpu| is_vacant(gpu, thresholds)),
             gpus: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
             on_gpus: on_gpus.collect(),
             unread: of(&|gpu| gpu.compute_list.is_err()),
-            ..Self::blind(Moment {
-                boot,
-                since_boot: sample.since_boot,
-                wall: sample.at,
-            })
         }
     }
 
