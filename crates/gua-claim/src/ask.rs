@@ -65,8 +65,7 @@ impl ClaimDir {
         observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, observed, kernel)?;
-        let lock = self.lock()?;
+        let lock = self.checked_lock(request, observed, kernel)?;
         self.take_locked(&lock, request, None, observed, kernel)
     }
 
@@ -77,8 +76,7 @@ impl ClaimDir {
         observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Ticket, ClaimError> {
-        self.check(request, observed, kernel)?;
-        let lock = self.lock()?;
+        let lock = self.checked_lock(request, observed, kernel)?;
         let (survey, _) = self.read_all(observed, kernel, Sweep::Ended)?;
         let mine = |waiter: &&Waiter| self.is_mine(waiter.owner);
         if survey.queue.iter().filter(mine).count() >= MAX_FILES / 2 {
@@ -117,8 +115,7 @@ impl ClaimDir {
         observed: &Observed,
         kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, observed, kernel)?;
-        let lock = self.lock()?;
+        let lock = self.checked_lock(request, observed, kernel)?;
         self.sweep(&std::mem::take(&mut ticket.leftovers), observed, kernel);
         ticket.waiter.acceptable = acceptable(observed);
         self.put_in(&lock, ticket)?;
@@ -167,12 +164,13 @@ impl ClaimDir {
         Ok(released)
     }
 
-    fn check(
+    /// Acquires the lock for a request, if the request can be granted at all.
+    fn checked_lock(
         &self,
         request: &Request,
         observed: &Observed,
         kernel: &dyn Kernel,
-    ) -> Result<(), ClaimError> {
+    ) -> Result<Lock, ClaimError> {
         if request.at_least == 0 {
             return Err(ClaimError::NoGpus);
         }
@@ -188,7 +186,7 @@ impl ClaimDir {
         if kernel.standing(&request.for_process) == Life::Ended {
             return Err(ClaimError::ProcessEnded);
         }
-        Ok(())
+        self.lock()
     }
 
     /// Chooses GPUs and writes the claim, under the lock.
