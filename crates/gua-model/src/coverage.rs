@@ -18,7 +18,7 @@ use crate::period::Period;
 use crate::period_set::PeriodSet;
 use crate::span::Span;
 use crate::state::State;
-use crate::total::{GpuQuarter, QuarterTotal};
+use crate::total::{GpuQuarter, NamedTotal, QuarterTotal};
 use crate::unit::Micros;
 
 /// Coverage of one GPU over one window.
@@ -133,14 +133,14 @@ impl Ledger {
         }
     }
 
-    /// Adds the totals of the GPUs in one quarter hour, ordered by name. They cover the whole quarter, or the part of
-    /// it that lies in the window. If a quarter has several gaps, only their sum is known: they become one gap, with
-    /// the reason that explains most of it.
-    pub fn push_quarter(&mut self, gpus: &[GpuQuarter]) {
-        let host = gpus.iter().map(|gpu| seen(&gpu.total)).max();
+    /// Adds the totals of the GPUs in one quarter hour or day, ordered by name. They cover all of it, or the part that lies
+    /// in the window. If it has several gaps, only their sum is known: they become one gap, with the reason that explains
+    /// most of it.
+    pub fn push_totals<'a>(&mut self, gpus: impl Iterator<Item = NamedTotal<'a>> + Clone) {
+        let host = gpus.clone().map(|(_, total)| seen(total)).max();
         // Both are ordered by name and mostly contain the same GPUs.
         let mut own = self.gpus.iter_mut().peekable();
-        for GpuQuarter { gpu, total } in gpus {
+        for (gpu, total) in gpus {
             let Some(hull) = total.gpu.hull() else {
                 continue;
             };
@@ -166,7 +166,7 @@ impl Ledger {
     }
 
     /// Reports whether a quarter hour has missing time that its sums cannot locate, beyond the small gaps that late
-    /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_quarter`]
+    /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_totals`]
     /// can.
     #[must_use]
     pub fn is_ragged(&self, gpus: &[GpuQuarter]) -> bool {
@@ -362,10 +362,10 @@ fn seen(total: &QuarterTotal) -> Micros {
 /// that was seen most, or from the first to the last tick if nothing is missing. Unlike the ticks, totals are never
 /// removed.
 #[must_use]
-pub fn host_time(gpus: &[GpuQuarter]) -> Micros {
+pub fn host_time<'a>(gpus: impl Iterator<Item = NamedTotal<'a>> + Clone) -> Micros {
     let mut hulls = PeriodSet::default();
     let mut is_whole = true;
-    for GpuQuarter { total, .. } in gpus {
+    for (_, total) in gpus.clone() {
         if let Some(hull) = total.gpu.hull() {
             is_whole &= seen(total) == hull.micros();
             hulls.add(hull);
@@ -374,11 +374,7 @@ pub fn host_time(gpus: &[GpuQuarter]) -> Micros {
     let always = Period::new(Timestamp::MIN, Timestamp::MAX);
     match is_whole {
         true => hulls.parts(always).map(Period::micros).sum(),
-        false => gpus
-            .iter()
-            .map(|gpu| seen(&gpu.total))
-            .max()
-            .unwrap_or_default(),
+        false => gpus.map(|(_, total)| seen(total)).max().unwrap_or_default(),
     }
 }
 

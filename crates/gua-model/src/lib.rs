@@ -96,8 +96,8 @@ pub use spans::{Floors, Spans, accounted};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
 pub use total::{
-    DayTotals, GpuDay, GpuQuarter, GpuTotal, ImportedTicks, OwnerTotal, QuarterTotal, QuarterUse,
-    StateTotal, Totals, weigh_instances,
+    DayTotals, GpuDay, GpuQuarter, GpuTotal, ImportedTicks, NamedTotal, OwnerTotal, QuarterTotal,
+    QuarterUse, StateTotal, Totals, weigh_instances,
 };
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,

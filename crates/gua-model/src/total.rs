@@ -57,6 +57,16 @@ pub struct GpuQuarter {
     pub total: QuarterTotal,
 }
 
+/// Totals of one GPU in a quarter hour or a day, with its UUID.
+pub type NamedTotal<'a> = (&'a GpuUuid, &'a QuarterTotal);
+
+impl GpuQuarter {
+    #[must_use]
+    pub fn named(&self) -> NamedTotal<'_> {
+        (&self.gpu, &self.total)
+    }
+}
+
 /// Sums over all states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuTotal {

@@ -278,9 +278,9 @@ impl QuarterVisitor for Count<'_> {
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
         if !self.partial.takes(quarter, gpus, &self.ledger) {
-            self.ledger.push_quarter(gpus);
+            self.ledger.push_totals(gpus.iter().map(GpuQuarter::named));
         }
-        self.host_observed += host_time(gpus);
+        self.host_observed += host_time(gpus.iter().map(GpuQuarter::named));
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
@@ -290,14 +290,9 @@ impl QuarterVisitor for Count<'_> {
         if !self.fold.takes_day(day, gpus) || has_other_gaps(day, gpus, self.outages) {
             return false;
         }
-        let sums = gpus.iter().map(|gpu| GpuQuarter {
-            gpu: gpu.gpu.clone(),
-            total: gpu.total.clone(),
-        });
         // Nothing but the time of late ticks is missing in the day, so that it counts as one long quarter.
-        let sums: Vec<_> = sums.collect();
-        self.ledger.push_quarter(&sums);
-        self.host_observed += host_time(&sums);
+        self.ledger.push_totals(gpus.iter().map(GpuDay::named));
+        self.host_observed += host_time(gpus.iter().map(GpuDay::named));
         self.fold.day(day, gpus);
         true
     }

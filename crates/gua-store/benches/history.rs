@@ -200,7 +200,8 @@ fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadE
     let known = gpus.map(|gpu| (gpu.uuid.clone(), gpu.known())).collect();
     let outages = history.outages(window)?;
     let mut ledger = Ledger::new(window, known, &outages);
-    let mut visit = |_: Quarter, cards: &[GpuQuarter]| ledger.push_quarter(cards);
+    let mut visit =
+        |_: Quarter, cards: &[GpuQuarter]| ledger.push_totals(cards.iter().map(GpuQuarter::named));
     history.quarters(window, history.thresholds()?, &mut visit)?;
     let covered = ledger.finish();
     Ok(covered.values().map(|card| card.gaps.len()).sum())

@@ -7,7 +7,7 @@ pub(crate) mod days;
 mod packed;
 
 use gua_model::{
-    GpuDay, GpuQuarter, GpuUuid, OwnerKey, Quarter, QuarterTotal, Totals, UtcDay, sane,
+    GpuDay, GpuQuarter, GpuUuid, NamedTotal, OwnerKey, Quarter, QuarterTotal, Totals, UtcDay, sane,
 };
 use gua_query::records::{Origin, QuarterVisitor};
 use rusqlite::{Connection, params};
@@ -51,7 +51,7 @@ pub(crate) fn save(
 fn put<'a>(
     connection: &Connection,
     (quarter, revision): (Quarter, i64),
-    gpus: impl IntoIterator<Item = (&'a GpuUuid, &'a QuarterTotal)>,
+    gpus: impl IntoIterator<Item = NamedTotal<'a>>,
     ids: OwnerIds,
 ) -> rusqlite::Result<()> {
     let mut numbered = Vec::new();
@@ -64,10 +64,6 @@ fn put<'a>(
     let insert =
         "INSERT OR REPLACE INTO quarter_total (quarter, body, revision) VALUES (?1, ?2, ?3)";
     sql::run(connection, insert, params![quarter.0, body, revision]).map(drop)
-}
-
-fn with_names(gpus: &[GpuQuarter]) -> impl Iterator<Item = (&GpuUuid, &QuarterTotal)> {
-    gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total))
 }
 
 fn start_of(quarter: Quarter) -> i64 {
@@ -102,7 +98,12 @@ pub(crate) fn convert(connection: &Connection) -> rusqlite::Result<()> {
             revision += 1;
             if let Ok(gpus) = packed::read(&names, quarter, &body) {
                 let row = (quarter, revision);
-                put(connection, row, with_names(&gpus), OwnerIds::new())?;
+                put(
+                    connection,
+                    row,
+                    gpus.iter().map(GpuQuarter::named),
+                    OwnerIds::new(),
+                )?;
             } else {
                 let update = "UPDATE quarter_total SET revision = ?2 WHERE quarter = ?1";
                 sql::run(connection, update, [quarter.0, revision])?;
@@ -332,7 +333,8 @@ pub(crate) fn rename_owners(
         if is_changed {
             let revision = last_revision(connection)? + 1;
             let ids = OwnerIds::from([(to.clone(), id.cast_unsigned())]);
-            put(connection, (quarter, revision), with_names(&gpus), ids)?;
+            let gpus = gpus.iter().map(GpuQuarter::named);
+            put(connection, (quarter, revision), gpus, ids)?;
             set_meta(connection, REVISION, revision)?;
             days::remove(connection, (quarter.0, quarter.0 + 1))?;
         }

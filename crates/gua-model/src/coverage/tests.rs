@@ -187,7 +187,10 @@ fn the_time_of_a_host_is_that_of_the_gpu_which_was_seen_most() {
         fold(&ticks(history), Thresholds::default())
             .iter()
             .for_each(|span| totals.add(span));
-        let found: Micros = totals.by_quarter().map(|(_, gpus)| host_time(&gpus)).sum();
+        let found: Micros = totals
+            .by_quarter()
+            .map(|(_, gpus)| host_time(gpus.iter().map(GpuQuarter::named)))
+            .sum();
         assert_eq!(found, Micros::from_secs(seconds), "{history}");
     };
     check("0 gpu0, gpu1; 30 gpu0, gpu1", 60);
@@ -214,7 +217,7 @@ fn a_gap_of_a_quarter_hour_that_cannot_be_placed_does_not_move_the_one_after_it(
     let mut ledger = Ledger::new(Period::new(at(0.0), at(500.0)), known(&all), &[]);
     for (_, gpus) in totals.by_quarter() {
         assert!(ledger.is_ragged(&gpus));
-        ledger.push_quarter(&gpus);
+        ledger.push_totals(gpus.iter().map(GpuQuarter::named));
     }
     let gaps = ledger.finish().remove(&uuid("gpu0")).unwrap().gaps;
     let found: Vec<_> = gaps.iter().map(|gap| (gap.period, gap.micros)).collect();
@@ -411,7 +414,7 @@ proptest! {
         }
         for (quarter, gpus) in totals.by_quarter() {
             if quarter.period().overlap(window) == Some(quarter.period()) {
-                ledger.push_quarter(&gpus);
+                ledger.push_totals(gpus.iter().map(GpuQuarter::named));
             }
         }
         let edges: Vec<Period> = window
@@ -441,7 +444,7 @@ proptest! {
         }
         let mut ledger = Ledger::new(window, known(&ticks), &outages);
         for (_, gpus) in totals.by_quarter() {
-            ledger.push_quarter(&gpus);
+            ledger.push_totals(gpus.iter().map(GpuQuarter::named));
         }
         let raw = cover(&ticks, thresholds, window, &outages);
         for (gpu, coverage) in ledger.finish() {

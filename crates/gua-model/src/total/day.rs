@@ -10,7 +10,7 @@ use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::period::{Period, Quarter};
 use crate::state::{RollUp, State};
-use crate::total::{GpuQuarter, QuarterTotal};
+use crate::total::{GpuQuarter, NamedTotal, QuarterTotal};
 use crate::unit::Micros;
 
 /// One GPU over one day.
@@ -86,6 +86,11 @@ impl GpuDay {
             total: QuarterTotal::default(),
             quarters: vec![QuarterUse::default(); UtcDay::QUARTERS],
         }
+    }
+
+    #[must_use]
+    pub fn named(&self) -> NamedTotal<'_> {
+        (&self.gpu, &self.total)
     }
 
     /// Makes each imported tick cover `interval` instead of the recorded one.

@@ -12,7 +12,7 @@ use gua_model::report::fold::ReportFold;
 use gua_model::report::{GpuStatus, Hold, IMPORTED_SLACK, Note, Now, UNKNOWN, is_imported_current};
 use gua_model::since::{Since, Start};
 use gua_model::{
-    Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, QuarterTotal,
+    Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, NamedTotal, Period, Pid, Quarter,
     RollUp, UtcDay, UtilSource,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -68,8 +68,7 @@ impl QuarterVisitor for ImportedPart<'_> {
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
-        let totals = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total));
-        self.add(quarter.period().from(), totals);
+        self.add(quarter.period().from(), gpus.iter().map(GpuQuarter::named));
     }
 
     fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
@@ -78,8 +77,8 @@ impl QuarterVisitor for ImportedPart<'_> {
         }
         let gpus = &*self.counted(gpus, GpuDay::set_interval);
         self.fold.day(day, gpus);
-        let totals = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total));
-        self.add(day.first_quarter().period().from(), totals);
+        let begin = day.first_quarter().period().from();
+        self.add(begin, gpus.iter().map(GpuDay::named));
         true
     }
 }
@@ -110,11 +109,7 @@ impl<'a> ImportedPart<'a> {
     }
 
     /// Adds coverage and sessions of a quarter or a day.
-    fn add<'p>(
-        &mut self,
-        begin: Timestamp,
-        totals: impl Iterator<Item = (&'p GpuUuid, &'p QuarterTotal)> + Clone,
-    ) {
+    fn add<'p>(&mut self, begin: Timestamp, totals: impl Iterator<Item = NamedTotal<'p>> + Clone) {
         let parts = totals.filter_map(|(gpu, total)| Some((gpu, total.imported.as_deref()?)));
         for (gpu, part) in parts.clone() {
             self.has_graphics |= part.has_graphics;
