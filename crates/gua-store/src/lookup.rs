@@ -1,6 +1,7 @@
 //! Name lookup for readers: maps ids to GPUs, processes, owners and texts, and caches them during one query.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use gua_model::{
     BootId, ContainerOwners, GpuUuid, Identity, OwnerKey, Pid, ProcessKey, Reading, StartTicks,
@@ -56,7 +57,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// The GPU with an id; `None` if there is none with a valid name.
-    pub(crate) fn gpu(&mut self, id: u64) -> rusqlite::Result<Option<GpuUuid>> {
+    pub(crate) fn gpu(&mut self, id: u64) -> rusqlite::Result<Option<&GpuUuid>> {
         let query = "SELECT uuid FROM card WHERE id = ?1";
         cached(self.connection, &mut self.gpus, query, id, |row| {
             Ok(row.get::<_, String>(0)?.parse().ok())
@@ -64,7 +65,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// The owner with an id; `None` if there is no valid one.
-    pub(crate) fn owner(&mut self, id: u64) -> rusqlite::Result<Option<OwnerKey>> {
+    pub(crate) fn owner(&mut self, id: u64) -> rusqlite::Result<Option<&OwnerKey>> {
         let query = "SELECT kind, uid, name FROM owner WHERE id = ?1";
         cached(self.connection, &mut self.owners, query, id, |row| {
             Ok(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?))
@@ -73,29 +74,29 @@ impl<'a> Catalogue<'a> {
 }
 
 /// Returns the cached value of an id. If there is none, `read` converts the row with that id.
-fn cached<T: Clone>(
+fn cached<'cache, T>(
     connection: &Connection,
-    cache: &mut HashMap<u64, T>,
+    cache: &'cache mut HashMap<u64, T>,
     query: &str,
     id: u64,
     read: impl FnOnce(&Row<'_>) -> rusqlite::Result<Option<T>>,
-) -> rusqlite::Result<Option<T>> {
-    if let Some(known) = cache.get(&id) {
-        return Ok(Some(known.clone()));
-    }
-    let mut statement = connection.prepare_cached(query)?;
-    let found = statement.query_row([id.cast_signed()], read).optional()?;
-    if cache.len() >= MANY {
+) -> rusqlite::Result<Option<&'cache T>> {
+    if cache.len() >= MANY && !cache.contains_key(&id) {
         cache.clear();
     }
-    let found = found.flatten();
-    cache.extend(found.clone().map(|found| (id, found)));
-    Ok(found)
+    match cache.entry(id) {
+        Entry::Occupied(known) => Ok(Some(known.into_mut())),
+        Entry::Vacant(place) => {
+            let mut statement = connection.prepare_cached(query)?;
+            let found = statement.query_row([id.cast_signed()], read).optional()?;
+            Ok(found.flatten().map(|found| &*place.insert(found)))
+        }
+    }
 }
 
 impl codec::Lookup for Catalogue<'_> {
     fn gpu(&mut self, id: u64) -> Option<GpuUuid> {
-        Catalogue::gpu(self, id).ok()?
+        Catalogue::gpu(self, id).ok()?.cloned()
     }
 
     fn process(&mut self, id: u64) -> Option<Identity> {
@@ -107,7 +108,7 @@ impl codec::Lookup for Catalogue<'_> {
             id,
             identity_from_row,
         );
-        found.ok()?
+        found.ok()?.cloned()
     }
 
     fn text(&mut self, id: u64) -> Option<String> {
@@ -116,6 +117,7 @@ impl codec::Lookup for Catalogue<'_> {
             row.get(0)
         })
         .ok()?
+        .cloned()
     }
 }
 

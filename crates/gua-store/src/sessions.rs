@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Period, ProcessKind,
-    Reading, Session, SessionKey, SessionOutline, Sessions, Thresholds, User, UtilSum, sane,
+    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Period, Reading,
+    Session, SessionKey, SessionOutline, Sessions, Thresholds, User, UtilSum, sane,
 };
 use gua_query::records::SessionVisitor;
-use jiff::Timestamp;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::codec::bytes::KINDS;
@@ -31,12 +30,16 @@ pub(crate) struct Stored {
     pub(crate) session: Session,
 }
 
-/// Columns of [`Figures`]. A report reads only these of most sessions.
-const FIGURES: &str = "id, card, boot, pid, start, kind, began, ended, observed, own_sum, own_known, card_sum, card_known, peak, peak_missing";
+/// Columns of a [`SessionOutline`]. A report reads only these of most sessions.
+const OUTLINE: &str = "id, card, began, ended, observed, own_sum, own_known, card_sum, card_known, peak, peak_missing";
 
-/// The other columns of a session, which follow those of [`FIGURES`].
-const OTHERS: &str = "parent, owner, job_user, owner_source, comm, comm_missing, ticks, active, idle_held, shared, open,
-    container, container_name, pod, pod_name, job, assigned, by_name";
+/// The other columns of a session, which follow those of [`OUTLINE`].
+const OTHERS: &str = "boot, pid, start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active,
+    idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
+
+/// Whether the process of a session is damaged. SQLite checks it faster than a reader of these columns.
+const IS_ODD: &str =
+    "length(boot) <> 16 OR pid NOT BETWEEN 0 AND 4294967295 OR kind NOT BETWEEN 0 AND 2";
 
 /// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
@@ -90,11 +93,15 @@ fn selected(
     values: &[i64],
     visitor: &mut dyn SessionVisitor,
 ) -> Result<u32, ReadError> {
-    let outlines = format!("SELECT {FIGURES} FROM session WHERE {which}");
-    let whole = format!("SELECT {FIGURES}, {OTHERS} FROM session WHERE id = ?1");
+    let outlines = format!("SELECT {OUTLINE}, {IS_ODD} FROM session WHERE {which}");
+    let whole = format!("SELECT {OUTLINE}, {OTHERS} FROM session WHERE id = ?1");
     let mut whole = connection.prepare(&whole)?;
     rows(connection, &outlines, values, |row, catalogue| {
-        if visitor.wants(&figures(row, catalogue)?.outline()) {
+        let outline = outline(row, catalogue)?;
+        if row.get(11)? {
+            return Err(ReadError::Value("process"));
+        }
+        if visitor.wants(&outline) {
             let mut found = whole.query([row.get::<_, i64>(0)?])?;
             if let Some(row) = found.next()? {
                 visitor.session(&from_row(row, catalogue)?.session);
@@ -130,7 +137,7 @@ fn each(
     values: &[i64],
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
-    let sql = format!("SELECT {FIGURES}, {OTHERS} FROM session WHERE {which}");
+    let sql = format!("SELECT {OUTLINE}, {OTHERS} FROM session WHERE {which}");
     rows(connection, &sql, values, |row, catalogue| {
         give(from_row(row, catalogue)?);
         Ok(())
@@ -276,7 +283,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         return Ok(Vec::new());
     }
     let sql = format!(
-        "SELECT {FIGURES}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
+        "SELECT {OUTLINE}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
          (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0) FROM session ORDER BY id"
     );
     let mut catalogue = Catalogue::new(connection);
@@ -288,7 +295,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         let id: i64 = row.get(0)?;
         let mut wrong = |what: &str| found.push(format!("session {id} {what}"));
         // The result is `None` if one of the columns is not an integer.
-        let times = || Ok((row.get::<_, i64>(6)?, row.get::<_, i64>(7)?));
+        let times = || Ok((row.get::<_, i64>(2)?, row.get::<_, i64>(3)?));
         let times = undamaged(times())?;
         let is_sane = |time: i64| sane::time(time).is_some();
         let has_absurd_time =
@@ -298,7 +305,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
             wrong("has an impossible time");
         }
         if let Some((began, ended)) = times.filter(|_| is_counted) {
-            let observed = undamaged(row.get::<_, i64>(8).map_err(ReadError::from))?;
+            let observed = undamaged(row.get::<_, i64>(4).map_err(ReadError::from))?;
             if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
                 wrong("was observed for longer than it lasted");
             }
@@ -426,49 +433,25 @@ fn save(
     Ok(())
 }
 
-/// The columns of a session that a report adds up.
-struct Figures {
-    key: SessionKey,
-    kind: ProcessKind,
-    from: Timestamp,
-    to: Timestamp,
-    observed: Micros,
-    own_util: UtilSum,
-    gpu_util: UtilSum,
-    peak_memory: Reading<Bytes>,
-}
-
-impl Figures {
-    fn outline(&self) -> SessionOutline<'_> {
-        SessionOutline {
-            gpu: &self.key.gpu,
-            from: self.from,
-            to: self.to,
-            observed: self.observed,
-            own_util: self.own_util,
-            gpu_util: self.gpu_util,
-            peak_memory: self.peak_memory.ok(),
-        }
-    }
-}
-
-fn figures(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Figures, ReadError> {
-    let kind = coded(&KINDS, row.get(5)?, "kind of process");
-    let peak = to_reading(row.get(14)?, row.get::<_, Option<i64>>(13)?);
-    let peak = peak.ok_or(ReadError::Value("reason"))?;
-    Ok(Figures {
-        key: SessionKey {
-            gpu: gpu(catalogue, row.get(1)?)?,
-            process: process_key(row, 2)?,
-        },
-        kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
-        from: at(row.get(6)?)?,
-        to: at(row.get(7)?)?,
-        observed: Micros(sum(row, 8)?),
-        own_util: util(row, 9)?,
-        gpu_util: util(row, 11)?,
-        peak_memory: peak.map(|bytes| Bytes(bytes.cast_unsigned())),
+fn outline<'gpus>(
+    row: &Row<'_>,
+    catalogue: &'gpus mut Catalogue<'_>,
+) -> Result<SessionOutline<'gpus>, ReadError> {
+    Ok(SessionOutline {
+        gpu: gpu(catalogue, row.get(1)?)?,
+        from: at(row.get(2)?)?,
+        to: at(row.get(3)?)?,
+        observed: Micros(sum(row, 4)?),
+        own_util: util(row, 5)?,
+        gpu_util: util(row, 7)?,
+        peak_memory: peak(row)?.ok(),
     })
+}
+
+fn peak(row: &Row<'_>) -> Result<Reading<Bytes>, ReadError> {
+    let peak = to_reading(row.get(10)?, row.get::<_, Option<i64>>(9)?);
+    let peak = peak.ok_or(ReadError::Value("reason"))?;
+    Ok(peak.map(|bytes| Bytes(bytes.cast_unsigned())))
 }
 
 fn sum(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
@@ -482,19 +465,28 @@ fn util(row: &Row<'_>, column: usize) -> rusqlite::Result<UtilSum> {
     })
 }
 
-fn gpu(catalogue: &mut Catalogue<'_>, id: i64) -> Result<GpuUuid, ReadError> {
+fn gpu<'gpus>(catalogue: &'gpus mut Catalogue<'_>, id: i64) -> Result<&'gpus GpuUuid, ReadError> {
     let gpu = catalogue.gpu(id.cast_unsigned())?;
     gpu.ok_or(ReadError::Value("GPU"))
 }
 
 fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, ReadError> {
-    let figures = figures(row, catalogue)?;
+    let outline = outline(row, catalogue)?;
+    let key = SessionKey {
+        gpu: outline.gpu.clone(),
+        process: process_key(row, 11)?,
+    };
+    let (from, to, observed) = (outline.from, outline.to, outline.observed);
+    let (own_util, gpu_util) = (outline.own_util, outline.gpu_util);
+    let kind = coded(&KINDS, row.get(14)?, "kind of process");
+    let parent: Option<i64> = row.get(15)?;
+    let parent = parent.map(|id| gpu(catalogue, id).cloned()).transpose()?;
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let Some(id) = row.get::<_, Option<i64>>(column)? else {
             return Ok(None);
         };
         let owner = catalogue.owner(id.cast_unsigned())?;
-        owner.ok_or(ReadError::Value("owner")).map(Some)
+        owner.cloned().ok_or(ReadError::Value("owner")).map(Some)
     };
     let (owner, job_user) = (owner(16)?, owner(17)?);
     let owner = match (owner, row.get::<_, Option<String>>(18)?) {
@@ -510,21 +502,21 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
     };
     let comm = to_reading(row.get(20)?, row.get(19)?);
     let session = Session {
-        key: figures.key,
-        parent: (row.get::<_, Option<i64>>(15)?.map(|id| gpu(catalogue, id))).transpose()?,
+        key,
+        parent,
         owner,
         comm: comm.ok_or(ReadError::Value("reason"))?,
         workload: workload(row, 26, user)?,
-        kind: figures.kind,
-        from: figures.from,
-        to: figures.to,
+        kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
+        from,
+        to,
         ticks: sum(row, 21)?,
-        observed: figures.observed,
+        observed,
         active: Micros(sum(row, 22)?),
         idle_held: Micros(sum(row, 23)?),
-        own_util: figures.own_util,
-        gpu_util: figures.gpu_util,
-        peak_memory: figures.peak_memory,
+        own_util,
+        gpu_util,
+        peak_memory: peak(row)?,
         shared: row.get(24)?,
         open: row.get(25)?,
     };
