@@ -18,7 +18,8 @@ pub const PAST_LISTED: usize = 1000;
 pub struct HoldLists {
     current: Vec<Hold>,
     /// The longest past holds, the longest first.
-    past: Vec<Hold>,
+    #[expect(clippy::vec_box, reason = "an insertion moves the holds after it")]
+    past: Vec<Box<Hold>>,
     past_count: usize,
     /// The sessions that charts draw, if they were requested.
     charted: Option<Charted>,
@@ -41,10 +42,11 @@ impl HoldLists {
     /// Returns whether a past session may be listed or drawn. If not, it is counted here and must not be pushed.
     pub fn wants(&mut self, past: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
         let length = past.period().micros();
-        let is_short = |last: &Hold| length < last.period.micros();
         let util = past.util().map(|(util, _)| percent(util));
         let is_without_use = is_without_use(util, past.peak_memory, true, thresholds);
-        let is_listed = is_without_use && !(self.past.get(PAST_LISTED - 1)).is_some_and(is_short);
+        let last = self.past.get(PAST_LISTED - 1);
+        let is_long = last.is_none_or(|last| length >= last.period.micros());
+        let is_listed = is_without_use && is_long;
         if is_listed || self.charted.is_some() {
             return true;
         }
@@ -70,10 +72,9 @@ impl HoldLists {
     }
 
     fn push_past(&mut self, hold: &Hold) {
-        let is_longer = |kept: &Hold| order(kept, hold) == Ordering::Less;
-        let place = self.past.partition_point(is_longer);
+        let place = (self.past).partition_point(|kept| order(kept, hold) == Ordering::Less);
         if place < PAST_LISTED {
-            self.past.insert(place, hold.clone());
+            self.past.insert(place, Box::new(hold.clone()));
             self.past.truncate(PAST_LISTED);
         }
     }
@@ -83,7 +84,7 @@ impl HoldLists {
         self.current.sort_by(order);
         HeldLists {
             current: self.current,
-            past: self.past,
+            past: self.past.into_iter().map(|hold| *hold).collect(),
             past_count: self.past_count,
             sessions: self.charted.map(Charted::finish).unwrap_or_default(),
             session_count: self.sessions,
