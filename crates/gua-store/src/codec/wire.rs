@@ -149,6 +149,32 @@ impl Input<'_> {
         Ok(*first)
     }
 
+    /// Reads a number of several bytes.
+    fn long(&mut self) -> Result<u128, Damage> {
+        const SHORT: usize = 63;
+        let mut low = 0_u64;
+        for shift in (0..SHORT).step_by(7) {
+            let byte = self.next()?;
+            low |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(low.into());
+            }
+        }
+        let mut wide = u128::from(low);
+        for shift in (SHORT..128).step_by(7) {
+            let byte = self.next()?;
+            let bits = u128::from(byte & 0x7f);
+            if (bits << shift) >> shift != bits {
+                break;
+            }
+            wide |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(wide);
+            }
+        }
+        Err(Damage::Value("number"))
+    }
+
     pub(crate) fn end(&self) -> Result<(), Damage> {
         match self.0.is_empty() {
             true => Ok(()),
@@ -168,35 +194,15 @@ impl Wire for Input<'_> {
     }
 
     fn wide(&mut self, value: &mut u128) -> Result<(), Damage> {
-        // Most numbers take one byte.
-        if let [byte @ ..0x80, rest @ ..] = self.0 {
-            (*value, self.0) = ((*byte).into(), rest);
-            return Ok(());
-        }
-        const SHORT: usize = 63;
-        let mut low = 0_u64;
-        for shift in (0..SHORT).step_by(7) {
-            let byte = self.next()?;
-            low |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                *value = low.into();
-                return Ok(());
+        // Most numbers take one byte. Only this part is short enough to be inlined.
+        *value = match self.0 {
+            [byte @ ..0x80, rest @ ..] => {
+                self.0 = rest;
+                (*byte).into()
             }
-        }
-        let mut wide = u128::from(low);
-        for shift in (SHORT..128).step_by(7) {
-            let byte = self.next()?;
-            let bits = u128::from(byte & 0x7f);
-            if (bits << shift) >> shift != bits {
-                break;
-            }
-            wide |= bits << shift;
-            if byte & 0x80 == 0 {
-                *value = wide;
-                return Ok(());
-            }
-        }
-        Err(Damage::Value("number"))
+            _ => self.long()?,
+        };
+        Ok(())
     }
 
     fn count(&mut self, value: &mut usize) -> Result<(), Damage> {
