@@ -79,9 +79,10 @@ fn main() {
 fn read(old: &Path) {
     let file = OldFile::open(old).expect("the file is a history");
     let all = Period::new(Timestamp::MIN, Timestamp::MAX);
-    let (last, took) = timed(|| file.fold(all, || Timestamp::MIN, |last, tick| *last = tick.at));
+    let mut last = Timestamp::MIN;
+    let (read, took) = timed(|| file.imported_moments(all, &mut |moment| last = moment.at));
+    read.expect("the file is a history");
     print_timing("read in place", took, 0.0);
-    let (last, _) = last.expect("the file is a history");
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
         let (mut totals, mut pieces) = (0, 0);

@@ -14,19 +14,20 @@ use super::open::OldFile;
 use super::rows::{Choice, Extent, Scan};
 
 impl OldFile {
-    /// Folds every moment of a window in order of time. If the file's rows turn out not to be in that order, the fold
-    /// starts over with sorted rows; `start` therefore creates the initial value and may be called twice. Also returns the
-    /// number of rows of GPUs without a valid name, which are left out.
-    pub fn fold<A>(
+    /// Folds every moment of a window in order of time, with the chosen cells. If the file's rows turn out not to be in that
+    /// order, the fold starts over with sorted rows; `start` therefore creates the initial value and may be called twice. Also
+    /// returns the number of rows of GPUs without a valid name, which are left out.
+    pub(crate) fn fold<A>(
         &self,
         window: Period,
+        extent: Extent,
         start: impl Fn() -> A,
         mut step: impl FnMut(&mut A, &LegacyMoment<'_>),
     ) -> Result<(A, u64), LegacyError> {
         let intervals = self.intervals()?;
-        let first = self.narrow(window)?;
-        let first = first.unwrap_or_else(|| Choice::by_row(Some(ends(window))));
-        for choice in [first, sorted(window)] {
+        let first = self.narrow(window, extent)?;
+        let first = first.unwrap_or_else(|| Choice::by_row(Some(ends(window)), extent));
+        for choice in [first, sorted(window, extent)] {
             let read = |source| self.failed(source);
             let kilobytes = match choice.parameters.is_empty() {
                 true => SCAN_CACHE,
@@ -37,8 +38,8 @@ impl OldFile {
                 .map_err(read)?;
             let mut sum = start();
             let mut texts = Texts::default();
-            let mut gpus = self.select::<GpuRow>(&choice, Extent::Counted)?;
-            let mut processes = self.select::<ProcessRow>(&choice, Extent::Counted)?;
+            let mut gpus = self.select::<GpuRow>(&choice)?;
+            let mut processes = self.select::<ProcessRow>(&choice)?;
             let gpus = Scan::<GpuRow>::new(self, &mut gpus, &choice, &mut texts)?;
             let processes = Scan::<ProcessRow>::new(self, &mut processes, &choice, &mut texts)?;
             let merged = merge(gpus, processes, &mut texts, &intervals, &mut |moment| {
@@ -74,7 +75,7 @@ impl OldFile {
 
     /// Selects the rows of a small window by the index on GPU and time. `None` if a scan of the whole file is no
     /// slower, or if there is no such index.
-    fn narrow(&self, window: Period) -> Result<Option<Choice>, LegacyError> {
+    fn narrow(&self, window: Period, extent: Extent) -> Result<Option<Choice>, LegacyError> {
         let read = |source| self.failed(source);
         let indexes: i64 = self
             .connection
@@ -112,7 +113,7 @@ impl OldFile {
             .map(|place| format!("?{place}"))
             .collect();
         let places = places.join(", ");
-        let mut choice = sorted(window);
+        let mut choice = sorted(window, extent);
         choice.clause =
             format!("WHERE gpu_uuid IN ({places}) AND ts >= ?1 AND ts < ?2 ORDER BY ts, rowid");
         choice.parameters.extend(gpus);
@@ -230,12 +231,13 @@ const MAX_GPUS: usize = 500;
 
 /// Selects the rows of a window, sorted by time. The unary plus prevents SQLite from trying to convert every text to a
 /// number, as the declared column type would require.
-fn sorted(window: Period) -> Choice {
+fn sorted(window: Period, extent: Extent) -> Choice {
     let (from, to) = ends(window);
     Choice {
         clause: "WHERE +ts >= ?1 AND +ts < ?2 ORDER BY +ts, rowid".to_owned(),
         parameters: vec![from.clone(), to.clone()],
         window: Some((from, to)),
+        extent,
     }
 }
 

@@ -188,8 +188,8 @@ fn same_count(table: &str, there: u64, here: u64) -> Result<(), LegacyError> {
 impl Work<'_> {
     /// Copies one table.
     fn copy<R: ImportedRow>(&mut self) -> Result<Copied, LegacyError> {
-        let choice = Choice::by_row(None);
-        let mut statement = self.old.select::<R>(&choice, Extent::All)?;
+        let choice = Choice::by_row(None, Extent::All);
+        let mut statement = self.old.select::<R>(&choice)?;
         let texts = self.importer.texts();
         let mut scan = Scan::<R>::new(self.old, &mut statement, &choice, texts)?;
         let (mut rows, mut new_rows) = (0, 0);

@@ -18,6 +18,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::open::OldFile;
+use super::rows::Extent;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -88,8 +89,9 @@ impl Records for OldFile {
             visitor.borrow_mut().begin(window);
             ImportedFold::new(thresholds, &own)
         };
-        let (fold, damaged) =
-            self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
+        let (fold, damaged) = self.fold(window, Extent::Totals, start, |fold, moment| {
+            fold.push(moment, &mut give);
+        })?;
         Ok(LeftOut {
             observed: fold.finish(&mut give),
             damaged,
@@ -101,7 +103,7 @@ impl Records for OldFile {
         window: Period,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> Result<()> {
-        self.fold(window, || (), |(), moment| each(moment))?;
+        self.fold(window, Extent::Counted, || (), |(), moment| each(moment))?;
         Ok(())
     }
 }

@@ -26,14 +26,24 @@ pub(crate) const REQUIRED: [(&str, &str); 8] = [
     ("proc_sample", "loginuid_user"),
 ];
 
-/// Columns that do not affect the accounting.
-const UNCOUNTED: [&str; 3] = ["usage_state", "temperature_c", "power_w"];
-
-/// Which cells of a row are read; the others are missing.
+/// Which cells of a row are read; the others are missing. Reading a cell takes about a tenth of the time of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,
+    /// Cells that affect the accounting, or describe the last moment.
     Counted,
+    /// Cells that totals are computed from.
+    Totals,
+}
+
+impl Extent {
+    fn has(self, table: &str, column: &str) -> bool {
+        match (table, column) {
+            ("gpu_sample", "usage_state" | "temperature_c" | "power_w") => self == Self::All,
+            ("gpu_sample", "gpu_index" | "memory_used_mb") => self != Self::Totals,
+            _ => true,
+        }
+    }
 }
 
 /// Selection and order of the rows of an old table.
@@ -45,16 +55,18 @@ pub(crate) struct Choice {
     /// Start (inclusive) and end (exclusive), as gpu-usage-audit writes times. Times are compared as text, as it does; other
     /// values are in no window.
     pub(crate) window: Option<(String, String)>,
+    pub(crate) extent: Extent,
 }
 
 impl Choice {
     /// All rows in the order of writing, which is the order of time unless the clock was set back or two collectors wrote.
     /// A filter on the time in SQLite would take longer than reading all rows.
-    pub(crate) fn by_row(window: Option<(String, String)>) -> Self {
+    pub(crate) fn by_row(window: Option<(String, String)>, extent: Extent) -> Self {
         Self {
             clause: "ORDER BY rowid".to_owned(),
             parameters: Vec::new(),
             window,
+            extent,
         }
     }
 }
@@ -65,24 +77,32 @@ const MAX_ROWS: usize = 4096;
 const LEADING: usize = 3;
 
 impl OldFile {
-    /// Prepares a query for the chosen rows. Columns missing in this file are read as NULL.
+    /// Prepares a query for the chosen rows, with the cells that [`OldFile::reads`] names.
     pub(crate) fn select<R: ImportedRow>(
         &self,
         choice: &Choice,
-        extent: Extent,
     ) -> Result<Statement<'_>, LegacyError> {
-        let cell = |column: &str| match column {
-            _ if !self.columns().has(R::TABLE, column) => "NULL".to_owned(),
-            _ if extent == Extent::Counted && UNCOUNTED.contains(&column) => "NULL".to_owned(),
-            "process_type" => format!("nullif(process_type, '{COMPUTE}')"),
-            column => column.to_owned(),
+        let run = match self.columns().has(R::TABLE, "run_id") {
+            true => "run_id",
+            false => "NULL",
         };
-        let cells: Vec<_> = R::COLUMNS.iter().map(|column| cell(column.name)).collect();
-        let (run, cells) = (cell("run_id"), cells.join(", "));
-        let (table, clause) = (R::TABLE, &choice.clause);
-        let sql = format!("SELECT rowid, ts, {run}, {cells} FROM {table} {clause}");
+        let mut sql = format!("SELECT rowid, ts, {run}");
+        let columns = R::COLUMNS.iter().map(|column| column.name);
+        for column in columns.filter(|column| self.reads::<R>(choice, column)) {
+            sql += ", ";
+            sql += &match column {
+                "process_type" => format!("nullif(process_type, '{COMPUTE}')"),
+                column => column.to_owned(),
+            };
+        }
+        sql += &format!(" FROM {} {}", R::TABLE, choice.clause);
         let statement = self.connection.prepare(&sql);
         statement.map_err(|source| self.failed(source))
+    }
+
+    /// Whether a cell is read. A column missing in this file has none.
+    fn reads<R: ImportedRow>(&self, choice: &Choice, column: &str) -> bool {
+        self.columns().has(R::TABLE, column) && choice.extent.has(R::TABLE, column)
     }
 }
 
@@ -91,12 +111,15 @@ pub(crate) struct Scan<'statement, R> {
     file: &'statement OldFile,
     rows: Rows<'statement>,
     window: Option<(String, String)>,
-    recalls: Vec<Recall>,
+    /// By column: recent values, if its cells are read.
+    recalls: Vec<Option<Recall>>,
     /// The last row that was read. It is the first row of the next block.
     ahead: Option<Read<R>>,
     /// Time of that row, and its original text.
     at_us: i64,
     stamp: Vec<u8>,
+    /// Number of rows of the last block. The next one usually has as many.
+    usual: usize,
     /// All rows that were read.
     pub(crate) read: Tally,
     /// Rows with an impossible time.
@@ -104,7 +127,8 @@ pub(crate) struct Scan<'statement, R> {
 }
 
 struct Read<R> {
-    number: i64,
+    /// Number in the file; `None` for the rows of a window, which are not imported.
+    number: Option<i64>,
     run: Option<i64>,
     cells: R,
     /// Whether the row before it has another time.
@@ -121,14 +145,19 @@ impl<'statement, R: ImportedRow> Scan<'statement, R> {
         let rows = statement
             .query(rusqlite::params_from_iter(&choice.parameters))
             .map_err(|source| file.failed(source))?;
+        let recalls = R::COLUMNS.iter().map(|column| {
+            let is_read = file.reads::<R>(choice, column.name);
+            is_read.then(Recall::default)
+        });
         let mut scan = Self {
             file,
             rows,
             window: choice.window.clone(),
-            recalls: vec![Recall::default(); R::COLUMNS.len()],
+            recalls: recalls.collect(),
             ahead: None,
             at_us: 0,
             stamp: Vec::new(),
+            usual: 0,
             read: Tally::none::<R>(),
             skipped: Tally::none::<R>(),
         };
@@ -147,10 +176,10 @@ impl<'statement, R: ImportedRow> Scan<'statement, R> {
                 let cell = row.get_ref(place);
                 cell.expect("the query has a column for each cell")
             };
-            let number = cell(0).as_i64().unwrap_or(0);
+            let number = || cell(0).as_i64().unwrap_or(0);
             let wrong = |what: String| LegacyError::Row {
                 table: R::TABLE,
-                row: number,
+                row: number(),
                 what,
             };
             let stamp = match (cell(1), &self.window) {
@@ -176,10 +205,13 @@ impl<'statement, R: ImportedRow> Scan<'statement, R> {
                 self.stamp.clear();
                 self.stamp.extend_from_slice(stamp);
             }
-            let (mut places, mut bad) = ((LEADING..).zip(&mut self.recalls), None);
+            let (mut recalls, mut place, mut bad) = (self.recalls.iter_mut(), LEADING, None);
             let cells = R::from_cells(|column| {
-                let (place, recall) = places.next()?;
+                let Some(recall) = recalls.next()? else {
+                    return Some(Cell::Missing);
+                };
                 let read = read_cell(column, cell(place), recall, texts);
+                place += 1;
                 read.inspect_err(|found| bad = Some(bad_cell(column.name, found)))
                     .ok()
             });
@@ -194,7 +226,7 @@ impl<'statement, R: ImportedRow> Scan<'statement, R> {
                 continue;
             }
             return Ok(Some(Read {
-                number,
+                number: self.window.is_none().then(number),
                 run,
                 cells,
                 is_new,
@@ -209,14 +241,21 @@ impl<R: ImportedRow> Blocks<R> for Scan<'_, R> {
             return Ok(None);
         };
         let mut block = Block {
-            first_row: first.number,
-            stamp: Stamp::of(self.at_us, &String::from_utf8_lossy(&self.stamp)),
+            first_row: first.number.unwrap_or(0),
+            stamp: match first.number {
+                Some(_) => Stamp::of(self.at_us, &String::from_utf8_lossy(&self.stamp)),
+                None => Stamp {
+                    at_us: self.at_us,
+                    written_as: None,
+                },
+            },
             run: first.run,
-            rows: vec![first.cells],
+            rows: Vec::with_capacity(self.usual),
         };
+        block.rows.push(first.cells);
         let mut expected = first.number;
         loop {
-            expected = expected.wrapping_add(1);
+            expected = expected.map(|number| number.wrapping_add(1));
             self.ahead = self.next_row(texts)?;
             let follows = self.ahead.take_if(|next| {
                 let is_next = !next.is_new && next.number == expected && next.run == block.run;
@@ -224,7 +263,10 @@ impl<R: ImportedRow> Blocks<R> for Scan<'_, R> {
             });
             match follows {
                 Some(next) => block.rows.push(next.cells),
-                None => return Ok(Some(block)),
+                None => {
+                    self.usual = block.rows.len();
+                    return Ok(Some(block));
+                }
             }
         }
     }
