@@ -1,15 +1,13 @@
 //! Folds imported rows into quarter totals, as a stream with one quarter hour in memory at a time.
 
-use std::collections::BTreeMap;
-
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::coverage::ImportedCoverage;
-use super::sessions::{ImportedSession, RowSessions};
-use super::{LegacyGpuTick, LegacyMoment, OwnCoverage, is_active};
+use super::sessions::{GpuRows, ImportedSession};
+use super::{LegacyGpuTick, LegacyMoment, LegacyProcess, OwnCoverage, is_active};
 use crate::classify::Basis;
-use crate::id::GpuUuid;
-use crate::lookup::entry;
+use crate::lookup::InTurn;
 use crate::owner::OwnerKey;
 use crate::period::Quarter;
 use crate::state::Thresholds;
@@ -100,9 +98,36 @@ pub struct ImportedFold<'a> {
     rule: Thresholds,
     own: &'a OwnCoverage,
     quarter: Option<Quarter>,
-    open: BTreeMap<GpuUuid, QuarterTotal>,
-    sessions: RowSessions,
+    gpus: InTurn<GpuFold>,
     left_out: u64,
+}
+
+/// One GPU. Its total has no imported part if the quarter has no row of the GPU.
+#[derive(Clone, Debug, Default)]
+struct GpuFold {
+    total: QuarterTotal,
+    rows: GpuRows,
+}
+
+impl GpuFold {
+    /// Adds a process of a moment whose rows are all noted.
+    fn see(&mut self, at: Timestamp, row: &LegacyProcess<'_>) {
+        let part = &mut self.total.imported;
+        self.rows.see(at, row, |ended| {
+            part.get_or_insert_default().sessions.push(ended);
+        });
+    }
+
+    /// Completes the quarter hour; `None` if it has no row.
+    fn take(&mut self) -> Option<QuarterTotal> {
+        let pieces = self.rows.take();
+        if !pieces.is_empty() {
+            let part = self.total.imported.get_or_insert_default();
+            part.sessions.extend(pieces);
+        }
+        let has_rows = self.total.imported.is_some();
+        has_rows.then(|| std::mem::take(&mut self.total))
+    }
 }
 
 impl<'a> ImportedFold<'a> {
@@ -113,8 +138,7 @@ impl<'a> ImportedFold<'a> {
             rule,
             own,
             quarter: None,
-            open: BTreeMap::new(),
-            sessions: RowSessions::default(),
+            gpus: InTurn::default(),
             left_out: 0,
         }
     }
@@ -143,30 +167,39 @@ impl<'a> ImportedFold<'a> {
             self.give(give);
             self.quarter = Some(quarter);
         }
+        self.gpus.values_mut().for_each(|gpu| gpu.rows.begin());
         for tick in moment.ticks {
-            entry(&mut self.open, tick.gpu).add_imported(tick, &self.rule);
+            let gpu = self.gpus.entry(tick.gpu);
+            gpu.total.add_imported(tick, &self.rule);
+            gpu.rows.note_tick(tick);
         }
-        let open = &mut self.open;
-        self.sessions
-            .push(moment, &mut |gpu, session| keep(open, gpu, session));
+        for (gpu, row) in moment.strays {
+            self.gpus.entry(gpu).rows.note(row);
+        }
+        for tick in moment.ticks {
+            let gpu = self.gpus.entry(tick.gpu);
+            for row in tick.processes {
+                gpu.see(moment.at, row);
+            }
+        }
+        for (gpu, row) in moment.strays {
+            self.gpus.entry(gpu).see(moment.at, row);
+        }
     }
 
     fn give(&mut self, give: &mut impl FnMut(Quarter, &[GpuQuarter])) {
         let Some(quarter) = self.quarter else {
             return;
         };
-        let mut open = std::mem::take(&mut self.open);
-        self.sessions
-            .drain(&mut |gpu, session| keep(&mut open, gpu, session));
-        let gpus = open.into_iter();
-        let gpus: Vec<_> = gpus.map(|(gpu, total)| GpuQuarter { gpu, total }).collect();
+        let mut gpus = Vec::new();
+        self.gpus.for_each(|gpu, rows| {
+            if let Some(total) = rows.take() {
+                let gpu = gpu.clone();
+                gpus.push(GpuQuarter { gpu, total });
+            }
+        });
         if !gpus.is_empty() {
             give(quarter, &gpus);
         }
     }
-}
-
-fn keep(open: &mut BTreeMap<GpuUuid, QuarterTotal>, gpu: &GpuUuid, session: ImportedSession) {
-    let part = entry(open, gpu).imported.get_or_insert_default();
-    part.sessions.push(session);
 }

@@ -12,10 +12,9 @@ use jiff::fmt::serde::timestamp::microsecond::required as micros;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
+use super::{LegacyGpuTick, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::lookup::entry;
-use crate::sample::ProcessKind;
 
 /// Maximum gap between two rows of a session.
 const MAX_GAP: Duration = Duration::from_secs(180);
@@ -155,13 +154,10 @@ fn join(
     &mut open[known.unwrap_or(last)]
 }
 
-/// Folds the rows of one quarter hour to pieces of sessions.
+/// Folds the rows of one GPU in one quarter hour to pieces of sessions. At each moment, all rows are noted before the first one
+/// is added.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RowSessions(BTreeMap<GpuUuid, GpuRows>);
-
-/// The rows of one GPU.
-#[derive(Clone, Debug, Default)]
-struct GpuRows {
+pub(super) struct GpuRows {
     /// Utilisation at this moment.
     util: Option<i64>,
     /// A compute process at this moment, and whether there are others.
@@ -174,55 +170,45 @@ struct GpuRows {
     open: Vec<ImportedSession>,
 }
 
-impl RowSessions {
-    /// Adds a moment, which must come after the last one. Ended sessions are passed to `give`, in no particular order.
-    pub(super) fn push(
-        &mut self,
-        moment: &LegacyMoment<'_>,
-        give: &mut impl FnMut(&GpuUuid, ImportedSession),
-    ) {
-        for gpu in self.0.values_mut() {
-            gpu.util = None;
-            gpu.pid = None;
-            gpu.is_shared = false;
-        }
-        for tick in moment.ticks {
-            let gpu = entry(&mut self.0, tick.gpu);
-            // Runs are not distinguished: if two saw the GPU, the later row counts.
-            gpu.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
-            gpu.interval = Some(tick.run.interval);
-            let mut rows = tick.processes.iter();
-            if rows.any(|row| row.tool == LegacyTool::GpuStats) {
-                let longest = tick.run.interval.saturating_mul(MAX_INTERVALS);
-                gpu.longest_gap = gpu.longest_gap.max(longest);
-            }
-        }
-        let rows = moment.ticks.iter().flat_map(|tick| {
-            let rows = tick.processes.iter();
-            rows.map(|row| (tick.gpu, row))
-        });
-        let rows = rows.chain(moment.strays.iter().map(|(gpu, row)| (*gpu, row)));
-        let rows = rows.filter(|(_, row)| row.kind != ProcessKind::Graphics);
-        for (gpu, row) in rows.clone() {
-            let gpu = entry(&mut self.0, gpu);
-            gpu.is_shared |= gpu.pid.is_some_and(|other| other != row.pid);
-            gpu.pid = Some(row.pid);
-        }
-        for (gpu, row) in rows {
-            entry(&mut self.0, gpu).see(moment.at, row, |ended| give(gpu, ended));
-        }
-    }
-
-    /// Emits the pieces that are still open.
-    pub(super) fn drain(&mut self, give: &mut impl FnMut(&GpuUuid, ImportedSession)) {
-        for (gpu, rows) in &mut self.0 {
-            rows.open.drain(..).for_each(|session| give(gpu, session));
-        }
-    }
-}
-
 impl GpuRows {
-    fn see(&mut self, at: Timestamp, row: &LegacyProcess<'_>, give: impl FnOnce(ImportedSession)) {
+    /// Begins a moment, which must come after the last one.
+    pub(super) fn begin(&mut self) {
+        self.util = None;
+        self.pid = None;
+        self.is_shared = false;
+    }
+
+    /// Notes the tick of the GPU and its processes.
+    pub(super) fn note_tick(&mut self, tick: &LegacyGpuTick<'_>) {
+        // Runs are not distinguished: if two saw the GPU, the later row counts.
+        self.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
+        self.interval = Some(tick.run.interval);
+        let mut rows = tick.processes.iter();
+        if rows.any(|row| row.tool == LegacyTool::GpuStats) {
+            let longest = tick.run.interval.saturating_mul(MAX_INTERVALS);
+            self.longest_gap = self.longest_gap.max(longest);
+        }
+        tick.processes.iter().for_each(|row| self.note(row));
+    }
+
+    /// Notes a process.
+    pub(super) fn note(&mut self, row: &LegacyProcess<'_>) {
+        if row.kind.computes() {
+            self.is_shared |= self.pid.is_some_and(|other| other != row.pid);
+            self.pid = Some(row.pid);
+        }
+    }
+
+    /// Adds a process. A session that has ended is passed to `give`.
+    pub(super) fn see(
+        &mut self,
+        at: Timestamp,
+        row: &LegacyProcess<'_>,
+        give: impl FnOnce(ImportedSession),
+    ) {
+        if !row.kind.computes() {
+            return;
+        }
         let piece = ImportedSession {
             pid: row.pid,
             index: row.index,
@@ -247,6 +233,11 @@ impl GpuRows {
         if session.name.is_none() {
             session.name = row.name.map(str::to_owned);
         }
+    }
+
+    /// Removes and returns the pieces that are still open.
+    pub(super) fn take(&mut self) -> Vec<ImportedSession> {
+        std::mem::take(&mut self.open)
     }
 }
 

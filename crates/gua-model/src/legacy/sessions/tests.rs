@@ -1,9 +1,10 @@
 //! Old rows as short texts on the left, sessions on the right.
 
 use super::super::tests::kept;
-use super::super::{ImportedCoverage, ImportedFold, LegacyGpuTick, LegacyRun, OwnCoverage};
+use super::super::{ImportedCoverage, ImportedFold, LegacyMoment, OwnCoverage};
 use super::*;
 use crate::period::Quarter;
+use crate::sample::ProcessKind;
 use crate::state::Thresholds;
 use crate::total::GpuQuarter;
 use crate::unit::Micros;
