@@ -1,6 +1,7 @@
 //! A small ordered map backed by a vector. A GPU has one or two states and owners per quarter hour, so a binary search
 //! in a vector beats a tree, and clearing the map keeps its allocation for the next quarter.
 
+use std::cmp::Ordering;
 use std::ops::Index;
 
 use serde::{Deserialize, Serialize};
@@ -21,13 +22,31 @@ impl<K: Ord, V> VecMap<K, V> {
     where
         V: Default,
     {
-        let place = match self.0.binary_search_by(|(mine, _)| mine.cmp(&key)) {
-            Ok(place) => place,
-            Err(place) => {
-                self.0.insert(place, (key, V::default()));
-                place
-            }
-        };
+        let place = self.0.binary_search_by(|(mine, _)| mine.cmp(&key));
+        self.at_or(place, || key)
+    }
+
+    /// Returns the value of the key to which `order` compares as equal; inserts the default for `key` if it is absent.
+    pub(crate) fn entry_by(
+        &mut self,
+        mut order: impl FnMut(&K) -> Ordering,
+        key: impl FnOnce() -> K,
+    ) -> &mut V
+    where
+        V: Default,
+    {
+        let place = self.0.binary_search_by(|(mine, _)| order(mine));
+        self.at_or(place, key)
+    }
+
+    fn at_or(&mut self, place: Result<usize, usize>, key: impl FnOnce() -> K) -> &mut V
+    where
+        V: Default,
+    {
+        let place = place.unwrap_or_else(|place| {
+            self.0.insert(place, (key(), V::default()));
+            place
+        });
         &mut self.0[place].1
     }
 

@@ -84,7 +84,9 @@ impl QuarterTotal {
         state.ticks += 1;
         self.gpu.ticks += 1;
         for (name, in_use) in tick.identities(rule) {
-            let owner = self.owners.entry(OwnerKey::named(name));
+            // Imported rows have no other owners than these, which the name alone orders.
+            let order = |owner: &OwnerKey| owner.name().cmp(&name);
+            let owner = self.owners.entry_by(order, || OwnerKey::named(name));
             owner.add_imported(1, in_use, interval);
         }
         let part = self.imported.get_or_insert_default();

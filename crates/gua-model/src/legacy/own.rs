@@ -47,6 +47,10 @@ impl OwnCoverage {
 
     /// Passes the part of a moment that counts to `each`, and returns the number of GPU ticks that were left out.
     pub fn rest(&self, moment: &LegacyMoment<'_>, each: impl FnOnce(&LegacyMoment<'_>)) -> usize {
+        if self.0.is_empty() {
+            each(moment);
+            return 0;
+        }
         let is_ours = |gpu: &GpuUuid| self.touches(gpu, Period::at(moment.at));
         let changes = |tick: &LegacyGpuTick<'_>| {
             let covered = Period::starting(moment.at, tick.run.interval);
