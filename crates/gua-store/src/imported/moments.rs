@@ -2,7 +2,7 @@
 //! same merge is used for rows read from a foreign file in place.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::legacy::{LegacyGpuTick, LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
@@ -75,7 +75,7 @@ impl<R, B: Blocks<R>> Ahead<B, R> {
 
 /// Interval of each run: the time that one of its ticks covers.
 #[derive(Debug, Default)]
-pub struct Intervals(HashMap<i64, Duration>);
+pub struct Intervals(BTreeMap<i64, Duration>);
 
 impl Intervals {
     /// Creates the intervals from the number of each run and its interval in seconds.
@@ -168,7 +168,7 @@ impl Rows {
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> u64 {
         let mut unreadable = 0;
-        let mut heads: Vec<Head<'_>> = Vec::new();
+        let mut heads: Vec<Head<'_>> = Vec::with_capacity(self.gpus.len());
         for (run, row) in &self.gpus {
             if !self.names.learn(row.gpu, texts) {
                 unreadable += 1;
