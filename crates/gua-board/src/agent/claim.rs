@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
 use crate::access::AgentCaller;
-use crate::app::App;
 use crate::call::Call;
 use crate::error::Problem;
 use crate::request::{parse, read_body};

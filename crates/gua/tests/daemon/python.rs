@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gua_compat::gpu_usage_audit::OldFile;
+use gua_query::Records as _;
 
 use crate::{TWO_GPUS, host};
 use gua_test::originals::{self, released};
@@ -73,7 +74,8 @@ fn our_daemon_waits_for_the_python_collector_and_then_imports_its_history() {
     // Its start command does not wait for the first tick, and a collector stopped too early prints nothing.
     wait_for("rows of the Python tool", || {
         let old = OldFile::open(&host.state("gua.db")).ok()?;
-        let (rows, _) = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
+        let mut rows = 0;
+        old.imported_moments(always(), &mut |_| rows += 1).ok()?;
         (rows >= 2).then_some(())
     });
     assert_eq!(
