@@ -17,13 +17,11 @@ macro_rules! id {
 
         impl $name {
             /// Creates a random identifier.
-            #[must_use]
             pub fn random() -> Self {
                 let text = data_encoding::BASE32_DNSSEC.encode(&random::<10>());
                 Self(format!("{}{text}", $prefix))
             }
 
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

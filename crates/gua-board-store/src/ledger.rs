@@ -94,7 +94,6 @@ impl ArchiveName {
     pub const FULL: &str = "_full";
 
     /// Returns the day as text, as it is stored and sent.
-    #[must_use]
     pub fn day_text(&self) -> String {
         self.day
             .map_or_else(|| Self::FULL.to_owned(), |day| day.to_string())

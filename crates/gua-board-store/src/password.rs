@@ -44,19 +44,16 @@ impl PasswordHash {
     }
 
     /// Wraps a stored hash.
-    #[must_use]
     pub fn stored(text: String) -> Self {
         Self(text)
     }
 
     /// Returns the text to store.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether the password is the hashed one.
-    #[must_use]
     pub fn matches(&self, password: &str) -> bool {
         password.len() <= MAX_LENGTH
             && Phc::new(&self.0).is_ok_and(|hash| {

@@ -40,7 +40,6 @@ pub struct Secret {
 }
 
 impl Secret {
-    #[must_use]
     pub fn generate(kind: Kind) -> Self {
         let text = data_encoding::BASE64URL_NOPAD.encode(&random::<32>());
         let text = format!("{}{text}", kind.as_str());
@@ -48,7 +47,6 @@ impl Secret {
     }
 
     /// Wraps a secret that exists already. It has the prefix of its kind, and at least [`PRESET_LENGTH`] characters after it.
-    #[must_use]
     pub fn preset(kind: Kind, text: &str) -> Option<Self> {
         let text = text.trim().to_owned();
         let rest = text.strip_prefix(kind.as_str())?;
@@ -58,18 +56,15 @@ impl Secret {
     }
 
     /// Returns the secret, for the one answer that contains it.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    #[must_use]
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(&self.text)
     }
 
     /// Beginning of the secret, by which people tell secrets apart. It has too few characters to guess the rest.
-    #[must_use]
     pub fn prefix(&self) -> String {
         let shown = self.kind.as_str().len() + 4;
         self.text.chars().take(shown).collect()
@@ -88,7 +83,6 @@ pub struct SecretHash(pub [u8; 32]);
 
 impl SecretHash {
     /// Hashes a secret that a client presented.
-    #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }

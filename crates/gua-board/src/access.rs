@@ -113,7 +113,6 @@ pub struct MemberCaller {
 
 impl MemberCaller {
     /// Whether the caller may see the names of people and processes on GPUs. A wall screen may not.
-    #[must_use]
     pub fn sees_names(&self) -> bool {
         let is_screen = matches!(
             self.account.via,

@@ -82,7 +82,6 @@ pub struct AppOptions {
 
 impl AppOptions {
     /// A board without TLS, proxies and providers, whose data is in one store.
-    #[must_use]
     pub fn new<S: Registry + Ledger + 'static>(
         store: Arc<S>,
         clock: Clock,
@@ -167,7 +166,6 @@ impl App {
         }))
     }
 
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.options.clock)()
     }
@@ -223,7 +221,6 @@ impl App {
     }
 
     /// Describes a change.
-    #[must_use]
     pub fn change(&self, actor: Actor, address: Option<IpAddr>) -> Change {
         Change {
             actor,

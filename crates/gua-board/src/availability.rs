@@ -62,7 +62,6 @@ impl Group {
     ];
 
     /// Returns the group of a GPU.
-    #[must_use]
     pub fn of(gpu: &LiveGpu, is_stale: bool) -> Self {
         let is_unseen = gpu.state == State::Unobserved
             || matches!(

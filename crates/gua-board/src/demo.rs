@@ -149,7 +149,6 @@ enum Job {
 }
 
 /// Returns the name of a host.
-#[must_use]
 pub fn host_name(host: u32) -> String {
     let (prefix, ..) = kind(host);
     format!("{prefix}-{:02}", host + 1)
@@ -169,7 +168,6 @@ fn mix(parts: [u64; 3]) -> u64 {
 }
 
 /// Returns the report of a host at a time.
-#[must_use]
 pub fn report(host: u32, at: Timestamp) -> LiveReport {
     LiveReport {
         schema_version: LiveVersion::V1,

@@ -78,7 +78,6 @@ fn not_enrolled(refusal: Option<&Refusal>) -> String {
 }
 
 impl Problem {
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
             Problem::NotEnrolled(Some(Refusal::HostName(_))) => StatusCode::FORBIDDEN,

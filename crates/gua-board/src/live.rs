@@ -65,7 +65,6 @@ pub struct HostLive {
 
 impl HostLive {
     /// Whether the state is too old to be relied on.
-    #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.duration_since(self.received_at) > self.interval.stale_after()
     }
@@ -159,7 +158,6 @@ impl Default for LiveState {
 
 impl LiveState {
     /// Fills the state with the newest observations of the ledger. One that cannot be read is skipped.
-    #[must_use]
     pub fn load(latest: &[Observation]) -> Self {
         let state = Self::default();
         let hosts = latest.chunk_by(|one, other| one.host == other.host);
@@ -273,7 +271,6 @@ impl LiveState {
     }
 
     /// Returns the encoded day strips of each host.
-    #[must_use]
     pub fn days(&self) -> Vec<(HostId, Vec<u8>)> {
         let days: Vec<_> = self.with_all(|hosts| {
             let hosts = hosts.iter();
@@ -321,14 +318,12 @@ impl LiveState {
         }
     }
 
-    #[must_use]
     pub fn host(&self, host: &HostId) -> Option<HostLive> {
         self.read().hosts.get(host).cloned()
     }
 
     /// Returns the current revision, and the hosts that changed after the given one, oldest change first. Revision 0 returns
     /// all hosts.
-    #[must_use]
     pub fn changes_since(&self, revision: u64) -> (u64, Vec<(HostId, HostLive)>) {
         let inner = self.read();
         let changed = inner
@@ -342,7 +337,6 @@ impl LiveState {
     }
 
     /// Returns a receiver of the current revision.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
@@ -418,7 +412,6 @@ fn is_same_use(one: &LiveGpu, other: &LiveGpu) -> bool {
 }
 
 /// Returns the owners of the processes on a GPU, each once, by name.
-#[must_use]
 pub fn holders(gpu: &LiveGpu) -> BTreeSet<&str> {
     let processes = gpu.processes.iter();
     processes

@@ -110,7 +110,6 @@ impl Board {
     }
 
     /// Address that the board listens on.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -49,7 +49,6 @@ pub struct KeyRequest<'a> {
 
 impl KeyRequest<'_> {
     /// A key without limits for this number of hosts.
-    #[must_use]
     pub fn uses(uses: u32) -> Self {
         Self {
             name: None,
@@ -218,7 +217,6 @@ impl SetUp<'_> {
 }
 
 /// URL of the page that accepts a link. The secret is in the fragment, which browsers do not send and proxies do not log.
-#[must_use]
 pub fn join_url(public_url: &str, link: &Secret) -> String {
     format!("{public_url}/join#{}", link.reveal())
 }

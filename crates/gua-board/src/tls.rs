@@ -82,7 +82,6 @@ impl Tls {
     }
 
     /// Fingerprint of the certificate that is served now.
-    #[must_use]
     pub fn pin(&self) -> Pin {
         Pin::of(&self.certificate.current().cert[0])
     }

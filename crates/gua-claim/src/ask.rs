@@ -136,7 +136,6 @@ impl ClaimDir {
     }
 
     /// Pause before the next [`ClaimDir::advance`], by the number of waiters ahead.
-    #[must_use]
     pub fn pause(ahead: usize) -> Duration {
         let steps = u32::try_from(ahead).unwrap_or(u32::MAX).min(8);
         Duration::from_millis(300 + 200 * u64::from(steps))

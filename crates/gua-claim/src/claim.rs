@@ -88,7 +88,6 @@ pub struct LeasedGpu {
 
 impl LiveClaim {
     /// Whether the claim is on this GPU.
-    #[must_use]
     pub fn holds(&self, gpu: &GpuUuid) -> bool {
         self.gpus.iter().any(|leased| leased.gpu == *gpu)
     }

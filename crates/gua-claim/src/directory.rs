@@ -83,7 +83,6 @@ impl ClaimDir {
     }
 
     /// Returns the person to whom the files of a user belong.
-    #[must_use]
     pub fn person(&self, owner: Uid) -> Uid {
         self.subuids.person(owner)
     }
@@ -110,13 +109,11 @@ impl ClaimDir {
         })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The user on whose behalf this process acts.
-    #[must_use]
     pub fn me(&self) -> Uid {
         self.me
     }

@@ -49,7 +49,6 @@ pub struct Choice {
 
 impl Observed {
     /// Returns the facts of a sample.
-    #[must_use]
     pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {
         // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
         let draws_count = thresholds.count_graphics == CountGraphics::Yes;
@@ -84,7 +83,6 @@ impl Observed {
     }
 
     /// Returns the facts for a driver that did not answer: no process is seen on any GPU.
-    #[must_use]
     pub fn blind(at: Moment) -> Self {
         Self {
             at,

@@ -71,7 +71,6 @@ struct WrittenNudge {
 
 impl Keep {
     /// Whether a person keeps a GPU.
-    #[must_use]
     pub fn covers(&self, owner: Option<Uid>, gpu: &GpuUuid) -> bool {
         Some(self.owner) == owner && self.gpus.contains(gpu)
     }

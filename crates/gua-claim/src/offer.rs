@@ -92,14 +92,12 @@ impl ClaimDir {
 }
 
 impl Offer {
-    #[must_use]
     pub fn gpus(&self) -> &[GpuUuid] {
         &self.kept.claim.gpus
     }
 
     /// Confirms the offer with a sample that was taken after it. `None` if one of the GPUs is no longer free, or the sample
     /// is older than the offer; the GPUs are released then.
-    #[must_use]
     pub fn confirm(
         self,
         dir: &ClaimDir,
@@ -118,7 +116,6 @@ impl Offer {
 
 impl Grant {
     /// Returns the claim after the hand-over.
-    #[must_use]
     pub fn claim(&self) -> &Claim {
         &self.0.claim
     }

@@ -72,7 +72,6 @@ pub struct Ticket {
 
 impl Ticket {
     /// Time of arrival since boot.
-    #[must_use]
     pub fn arrived(&self) -> Duration {
         self.waiter.arrived
     }

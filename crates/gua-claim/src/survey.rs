@@ -41,14 +41,12 @@ pub(crate) enum Sweep {
 
 impl Survey {
     /// GPUs that are claimed.
-    #[must_use]
     pub fn claimed(&self) -> HashSet<GpuUuid> {
         let gpus = self.claims.iter().flat_map(|live| &live.gpus);
         gpus.map(|gpu| gpu.gpu.clone()).collect()
     }
 
     /// Free GPUs that are reserved for waiters.
-    #[must_use]
     pub fn kept(&self, observed: &Observed, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
         let now = kernel.now();
         let counts = |waiter: &&Waiter| waiter.counts(observed, &now, kernel);

@@ -262,7 +262,6 @@ impl UserDir {
 }
 
 /// Returns eight random hexadecimal digits.
-#[must_use]
 pub fn random_word() -> String {
     let mut bytes = [0; 4];
     getrandom(&mut bytes, GetRandomFlags::empty())

@@ -36,7 +36,6 @@ impl Access {
     }
 
     /// Source of queries.
-    #[must_use]
     pub fn source(self) -> Box<dyn Source> {
         match self {
             Access::File(path) => Box::new(RecordsSource::new(move || open_records(&path))),
@@ -45,7 +44,6 @@ impl Access {
     }
 
     /// Rows of its tables. A file is read directly, the service's history page by page.
-    #[must_use]
     pub fn rows(&self) -> Box<dyn Rows> {
         let access = self.clone();
         match access {

@@ -126,7 +126,6 @@ fn missed(last: &Tick, until: Timestamp) -> Option<Period> {
 }
 
 /// Path of the state of the alerts of a history.
-#[must_use]
 pub fn state_file(history: &Path) -> PathBuf {
     gua_files::beside(history, ".alerts.json")
 }
@@ -140,7 +139,6 @@ pub struct SenderState {
 
 impl SenderState {
     /// The daemon whose history a command reads.
-    #[must_use]
     pub fn daemon(loaded: &Loaded) -> Self {
         Self {
             by: Sender::Daemon,
@@ -149,7 +147,6 @@ impl SenderState {
     }
 
     /// The board with its data in this directory.
-    #[must_use]
     pub fn board(data: &Path) -> Self {
         Self {
             by: Sender::Board,
@@ -173,14 +170,12 @@ fn alerts_of(loaded: &Loaded, by: Sender) -> Vec<&Listed<Alert>> {
 }
 
 /// The configured alerts of a sender, for `gua alert list`, and the problems that concern all of them, one sentence each.
-#[must_use]
 pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
     listed_of(&alerts_of(loaded, sender.by), loaded, sender, |error| error)
 }
 
 /// The configured alerts of a board for its pages. The errors of messages are left out: they are about the hosts of all workspaces,
 /// and can quote the address of a person.
-#[must_use]
 pub fn listed_for_page(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
     let alerts = alerts_of(loaded, sender.by);
     // The function `history` reports a state file that cannot be read.
@@ -241,7 +236,6 @@ fn unsent(alerts: &[&Listed<Alert>], loaded: &Loaded) -> impl Iterator<Item = St
 }
 
 /// Number of alerts that a daemon of this user sends, and their problems, one sentence each.
-#[must_use]
 pub fn problems(loaded: &Loaded) -> (usize, Vec<String>) {
     let alerts: Vec<_> = applicable(loaded, &loaded.settings.history.db.value).collect();
     if alerts.is_empty() {
@@ -298,7 +292,6 @@ pub fn test(loaded: &Loaded, alert: &Alert) -> Result<(), String> {
 
 /// Notifies the user on the desktop and by their own alerts that the GPUs with these numbers are free, and leased until a
 /// time. Returns the errors of the alerts.
-#[must_use]
 pub fn notify_free(loaded: &Loaded, gpus: &str, until: &str) -> Vec<String> {
     let host = host::name();
     let title = format!("{host}: GPU {gpus} is free, and leased for you until {until}");

@@ -63,7 +63,6 @@ pub struct Bundle {
 
 impl Bundle {
     /// Describes this host. `facts` and `checks` are those of `gua doctor`.
-    #[must_use]
     pub fn new(loaded: &Loaded, facts: &Facts, checks: &[Check]) -> Self {
         let settings = &loaded.settings;
         let at = facts.now.timestamp();
@@ -113,7 +112,6 @@ impl Bundle {
     }
 
     /// Returns the names of the files with their descriptions and sizes.
-    #[must_use]
     pub fn listing(&self) -> String {
         let line = |file: &BundleFile| {
             let BundleFile { name, about, text } = file;

@@ -49,7 +49,6 @@ impl HostKernel {
     }
 
     /// A process with this PID, if it is visible.
-    #[must_use]
     pub fn process(&self, pid: Pid) -> Option<ProcessKey> {
         self.lineage.process(pid, self.boot)
     }
@@ -111,7 +110,6 @@ impl Claims {
     }
 
     /// Returns the error with its cause, if it can be found: the process that holds the lock.
-    #[must_use]
     pub fn explained(&self, error: &ClaimError) -> Failure {
         let is_busy = matches!(error, ClaimError::Busy { .. });
         let inode = std::fs::metadata(self.dir.path()).map(|facts| facts.ino());

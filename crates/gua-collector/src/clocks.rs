@@ -29,7 +29,6 @@ const TOGETHER: Duration = Duration::from_millis(100);
 const READINGS: usize = 10;
 
 impl Clocks {
-    #[must_use]
     pub fn read() -> Self {
         let read = || Self {
             monotonic: clock::monotonic(),
@@ -40,7 +39,6 @@ impl Clocks {
     }
 
     /// Time that the host was suspended since `before`.
-    #[must_use]
     pub fn slept_since(&self, before: &Self) -> Option<Duration> {
         let passed = self.since_boot.saturating_sub(before.since_boot);
         let awake = self.monotonic.saturating_sub(before.monotonic);
@@ -50,7 +48,6 @@ impl Clocks {
     }
 
     /// Amount by which the wall clock was set since `before`.
-    #[must_use]
     pub fn set_since(&self, before: &Self) -> Option<SignedDuration> {
         let passed = self.since_boot.saturating_sub(before.since_boot);
         let shown = self.wall.duration_since(before.wall);
@@ -60,7 +57,6 @@ impl Clocks {
     }
 
     /// Unobserved time since `before` that only the clocks reveal. `interval` converts it to lost ticks.
-    #[must_use]
     pub fn outages_since(&self, before: &Self, interval: Duration) -> Vec<Outage> {
         let mut outages = Vec::new();
         let step = self.set_since(before);

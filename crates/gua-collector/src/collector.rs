@@ -57,7 +57,6 @@ struct PendingTick {
 }
 
 impl<R: Runtime, O: Observer> Collector<R, O> {
-    #[must_use]
     pub fn new(runtime: R, observer: O, options: Options) -> Self {
         Self {
             runtime,

@@ -29,7 +29,6 @@ const WRITE_WAIT: Duration = Duration::from_millis(200);
 const FINAL_WAIT: Duration = Duration::from_secs(2);
 
 /// The configured format of the daily CSV.
-#[must_use]
 pub fn configured_form(settings: &Settings) -> Form {
     match settings.csv.format.value {
         CsvFormat::Classic => Form::Classic,
@@ -38,7 +37,6 @@ pub fn configured_form(settings: &Settings) -> Form {
 }
 
 /// The configured directory of the daily CSV as an absolute path.
-#[must_use]
 pub fn configured_directory(settings: &Settings) -> Option<PathBuf> {
     let directory = settings.csv.dir.value.as_ref()?;
     Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))

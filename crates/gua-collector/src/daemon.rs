@@ -62,7 +62,6 @@ pub enum DaemonError {
 }
 
 /// The settings of the loop.
-#[must_use]
 pub fn options(settings: &Settings) -> Options {
     Options {
         interval: settings.collect.interval.value,

@@ -62,7 +62,6 @@ struct Scope {
 }
 
 /// Returns the document of an examination. `gpus` is `None` if the driver cannot be read.
-#[must_use]
 pub fn json(facts: &Facts, checks: &[Check], plan: &Plan, gpus: Option<Vec<ListEntry>>) -> String {
     sorted(&DoctorDocument {
         schema_version: 1,
@@ -78,7 +77,6 @@ pub fn json(facts: &Facts, checks: &[Check], plan: &Plan, gpus: Option<Vec<ListE
 }
 
 /// Collects the facts that `gua_probe` cannot find itself.
-#[must_use]
 pub fn known(loaded: &Loaded) -> Known {
     let settings = &loaded.settings;
     let pids = &settings.driver.pids;
@@ -173,7 +171,6 @@ fn link(loaded: &Loaded) -> Link {
 }
 
 /// Returns the library given by a setting, if it is not the default one.
-#[must_use]
 pub fn named_library(settings: &Settings) -> Option<NamedLibrary> {
     let setting = &settings.driver.library;
     let source = match &setting.source {

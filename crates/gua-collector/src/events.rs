@@ -45,7 +45,6 @@ pub struct Events {
 }
 
 impl Events {
-    #[must_use]
     pub fn in_directory(directory: Option<PathBuf>) -> Self {
         Self {
             directory,

@@ -18,7 +18,6 @@ use crate::claims::{self, Names};
 use crate::{location, notes};
 
 /// Returns the terms by which the rows of a sample of this host are listed, from the settings.
-#[must_use]
 pub fn terms(settings: &Settings) -> Terms {
     Terms {
         thresholds: settings.thresholds(),
@@ -27,7 +26,6 @@ pub fn terms(settings: &Settings) -> Terms {
 }
 
 /// Since when GPUs have been in their roll-up. Empty if the history is absent or cannot be read.
-#[must_use]
 pub fn since(
     source: &dyn Source,
     gpus: impl IntoIterator<Item = (GpuUuid, RollUp)>,
@@ -44,7 +42,6 @@ pub fn since(
 
 /// Idle time of the GPUs that are idle in a live sample, and of their holders. Empty if the history is absent or
 /// cannot be read.
-#[must_use]
 pub fn idle(source: &dyn Source, sample: &Sample, terms: &Terms) -> BTreeMap<GpuUuid, IdleGpu> {
     let question = IdleQuestion::of_sample(sample, terms.thresholds);
     if question.gpus.is_empty() {
@@ -68,7 +65,6 @@ pub fn idle(source: &dyn Source, sample: &Sample, terms: &Terms) -> BTreeMap<Gpu
 
 /// Start times of the states of the GPUs in a live sample; for an idle GPU, the time when it was last active. Empty if the
 /// history is absent or cannot be read.
-#[must_use]
 pub fn start_times(
     source: &dyn Source,
     sample: &Sample,
@@ -85,7 +81,6 @@ pub fn start_times(
 }
 
 /// Rows of the listing, and the error if the claims could not be read.
-#[must_use]
 pub fn rows<'a>(
     loaded: &Loaded,
     sample: &'a Sample,
@@ -122,7 +117,6 @@ pub fn rows<'a>(
 }
 
 /// The document of `gua list --json` for a sample.
-#[must_use]
 pub fn document(loaded: &Loaded, sample: &Sample) -> ListDocument {
     let (rows, unread) = rows(loaded, sample, None);
     ListDocument::new(sample, &rows, unread.as_deref(), ticks_per_second())

@@ -23,14 +23,12 @@ pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
 
 /// Path of the history to read: the configured one; else the user's own while its daemon is running; else the host's;
 /// else the user's own, which may not exist.
-#[must_use]
 pub fn history(loaded: &Loaded) -> PathBuf {
     among(loaded, &loaded.settings.history.service_db.value)
 }
 
 /// Which history was chosen, if that is not obvious: none is configured, and there is more than one, or the chosen one is at
 /// an unusual path.
-#[must_use]
 pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
     let db = &loaded.settings.history.db;
     if db.source != Source::Default {
@@ -60,13 +58,11 @@ pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
 }
 
 /// Query source for [`history`].
-#[must_use]
 pub fn source(loaded: &Loaded) -> Box<dyn gua_query::Source> {
     source_at(&history(loaded), &loaded.settings)
 }
 
 /// Query source for the history at a path, whichever program wrote it: the file, or the service if the file cannot be read.
-#[must_use]
 pub fn source_at(path: &Path, settings: &Settings) -> Box<dyn gua_query::Source> {
     match service(path, settings) {
         Some(service) => Access::Service(service).source(),
@@ -75,7 +71,6 @@ pub fn source_at(path: &Path, settings: &Settings) -> Box<dyn gua_query::Source>
 }
 
 /// Query source for a file that the user can read.
-#[must_use]
 pub fn file_at(path: PathBuf) -> Box<dyn gua_query::Source> {
     Access::File(path).source()
 }
@@ -91,7 +86,6 @@ pub fn access(path: &Path, settings: &Settings) -> Result<Access, OpenFailure> {
 
 /// The service, if it has to be asked about the history at a path: the file is private to it. For the host's history, the
 /// service may also have another path.
-#[must_use]
 pub fn service(path: &Path, settings: &Settings) -> Option<Service> {
     let socket = &settings.history.socket.value;
     let is_hosts = path == settings.history.service_db.value;
@@ -112,7 +106,6 @@ fn is_socket(path: &Path) -> bool {
 pub const WITHOUT_HISTORY: &str = "`gua daemon` starts one; pass another path with --db";
 
 /// Error of a command whose history does not exist.
-#[must_use]
 pub fn no_history(path: &Path) -> Failure {
     let path = path.to_owned();
     Failure::usage(OpenError::Missing { path }.to_string()).hint(WITHOUT_HISTORY)
@@ -143,7 +136,6 @@ pub fn open_history(db: &Path) -> Result<History, OpenFailure> {
 }
 
 /// Error of a command that opens a history itself and may not.
-#[must_use]
 pub fn unreadable(error: &OpenError) -> Failure {
     Failure::failed(chain(error)).hint(
         "this command opens the file itself: run it as root, or choose a history of your own with --db",
@@ -166,7 +158,6 @@ pub fn refuse_service_elsewhere(path: &Path, settings: &Settings) -> Result<(), 
 }
 
 /// Converts an error of a query to a usage error if it is one: a name that the history does not have, or a file that is no history.
-#[must_use]
 pub fn usage_error(error: &QueryError) -> Option<Failure> {
     match error {
         QueryError::NoSuchPerson { .. } => Some(Failure::of_flag("user", error.to_string())),
@@ -199,7 +190,6 @@ pub fn usage_error(error: &QueryError) -> Option<Failure> {
 /// History against which the limits of a configuration file are evaluated. Limits of the host use the host's history if
 /// there is one: the history of a user's own daemon, or one named in their own file, may cover only a part of the
 /// period.
-#[must_use]
 pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
     let is_given = matches!(loaded.settings.history.db.source, Source::Flag(_));
     let of_host = hosts_settings(loaded).settings.history;
@@ -214,7 +204,6 @@ pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
 
 /// History for enforcing limits. Limits of the host ignore `--db`, so that users cannot evade them with another
 /// history.
-#[must_use]
 pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
     match layer {
         Layer::Host => for_limits(&Loaded::from(&loaded.inputs, &[]), layer),
@@ -224,7 +213,6 @@ pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
 
 /// Query source for a history against which the limits of a configuration file are evaluated. For limits of the host, only
 /// the host's own configuration names the socket, so that users cannot evade them with another one.
-#[must_use]
 pub fn source_for_limits(path: &Path, layer: Layer, loaded: &Loaded) -> Box<dyn gua_query::Source> {
     match layer {
         Layer::Host => source_at(path, &hosts_settings(loaded).settings),

@@ -31,14 +31,12 @@ pub enum Form {
 
 impl Form {
     /// Form of the log of a server.
-    #[must_use]
     pub fn of_server(loaded: &Loaded) -> Self {
         let format = loaded.settings.collect.log_format.value;
         Self::choose(format, loaded.inputs.variable("JOURNAL_STREAM"))
     }
 
     /// Form of the messages of a command.
-    #[must_use]
     pub fn of_command(inputs: &Inputs) -> Self {
         match Self::choose(LogFormat::Auto, inputs.variable("JOURNAL_STREAM")) {
             Self::Journal => Self::Journal,
@@ -56,7 +54,6 @@ impl Form {
     }
 
     /// Formats the error with which a command such as `gua daemon` ends, with a hint for the user.
-    #[must_use]
     pub fn error(self, command: &str, error: &str, hint: Option<&str>) -> String {
         let hint_line = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
         let text = format!("{command}: {error}{hint_line}");
@@ -136,7 +133,6 @@ struct JsonRecord {
 }
 
 /// Returns a line of a log as text for people, also if it is a record of a JSON log.
-#[must_use]
 pub fn as_text(line: &str) -> String {
     let Ok(record) = serde_json::from_str::<JsonRecord>(line) else {
         return line.to_owned();

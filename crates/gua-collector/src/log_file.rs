@@ -64,7 +64,6 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 
 /// The last lines of a log after an offset, for a daemon that did not start. Tick lines are left out, because they would
 /// push out the reason.
-#[must_use]
 pub fn last_lines(path: &Path, number: usize, from: u64) -> String {
     // Days of tick lines fit.
     const MAX_BYTES: u64 = 8 << 20;

@@ -21,7 +21,6 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    #[must_use]
     pub fn of(event: &Event<'_>) -> Self {
         let mut record = Self::default();
         event.record(&mut record);
@@ -29,7 +28,6 @@ impl LogRecord {
     }
 
     /// The record as one line without time, level and line break. Control characters become blanks.
-    #[must_use]
     pub fn text(&self) -> String {
         let text = self.line.clone().unwrap_or_else(|| self.composed());
         text.replace(char::is_control, " ")

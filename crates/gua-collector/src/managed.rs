@@ -63,7 +63,6 @@ pub enum Stopped {
 }
 
 /// Examines the process with the PID from a PID file.
-#[must_use]
 pub fn owner_of(pid: u32, file: &PidFile) -> PidOwner {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return PidOwner::Dead;
@@ -93,7 +92,6 @@ pub fn owner_of(pid: u32, file: &PidFile) -> PidOwner {
 
 impl Managed {
     /// Value of a flag on the command line of gua's own collector.
-    #[must_use]
     pub fn argument(&self, flag: &str) -> Option<&str> {
         let words = (self.maker == Maker::Ours).then_some(&self.arguments)?;
         let mut words = words.iter().skip_while(|word| *word != flag);
@@ -101,7 +99,6 @@ impl Managed {
     }
 
     /// Sends SIGTERM and waits for the end of the process.
-    #[must_use]
     pub fn stop(&self, limit: Duration) -> Stopped {
         match self.signal() {
             Ok(()) => {}

@@ -170,7 +170,6 @@ fn complete(metrics: &mut HostMetrics, settings: &Settings, sample: Option<&Samp
 
 /// Returns the metrics of a sample with the accounts of the history, for `gua metrics`. Without a history, counters of GPU time
 /// are missing. The cost of the driver reader is included only while it runs.
-#[must_use]
 pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     let settings = &loaded.settings;
     let mut metrics = HostMetrics::of_sample(sample, &settings.thresholds(), VERSION);

@@ -32,7 +32,6 @@ use crate::{claims, listing, location};
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The keeps of this host. Without a readable directory there are none.
-#[must_use]
 pub fn keeps(settings: &Settings, now: Timestamp) -> Vec<Keep> {
     let keeps = claims::directory(settings).ok().map(|dir| dir.keeps(now));
     keeps.and_then(Result::ok).unwrap_or_default()
@@ -45,7 +44,6 @@ pub(crate) fn nudges(settings: &Settings, now: Timestamp) -> Vec<Nudge> {
 }
 
 /// The keeps of the people who hold a GPU.
-#[must_use]
 pub fn of_gpu(
     keeps: &[Keep],
     gpu: &Gpu,
@@ -78,7 +76,6 @@ fn user_of(process: &gua_model::Process) -> Option<Uid> {
 }
 
 /// The keeps of a GPU of a live sample, for `gua explain`.
-#[must_use]
 pub fn of_sample(settings: &Settings, sample: &Sample, uuid: Option<&GpuUuid>) -> Vec<Kept> {
     let gpu = sample.gpus.iter().find(|gpu| Some(&gpu.uuid) == uuid);
     let Some(gpu) = gpu else { return Vec::new() };
@@ -89,7 +86,6 @@ pub fn of_sample(settings: &Settings, sample: &Sample, uuid: Option<&GpuUuid>) -
 }
 
 /// The questions of other users to a user.
-#[must_use]
 pub fn nudges_to(settings: &Settings, user: Uid, sample: &Sample) -> Vec<NudgeNote> {
     let mut names = Names::default();
     let own = nudges(settings, sample.at).into_iter();

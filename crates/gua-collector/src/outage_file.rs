@@ -59,7 +59,6 @@ fn encode(outage: &OpenOutage) -> String {
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Reads the start and the reason of the current outage of the daemon with this PID.
-#[must_use]
 pub fn read(pid_file: &Path, pid: u32) -> Option<(Timestamp, String)> {
     let text = gua_files::read_regular(&beside(pid_file), MAX_BYTES).ok()?;
     let text = String::from_utf8_lossy(&text);

@@ -39,26 +39,22 @@ pub enum PidFileError {
 }
 
 impl PidFile {
-    #[must_use]
     pub fn at(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
         }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The PID in the file; `None` for any content that is not a positive number.
-    #[must_use]
     pub fn read(&self) -> Option<u32> {
         read_pid(&mut gua_files::open_regular(&self.path).ok()?)
     }
 
     /// Whether a running collector has locked the file.
-    #[must_use]
     pub fn is_locked(&self) -> bool {
         match gua_files::open_regular(&self.path) {
             Ok(file) => is_locked(&file),

@@ -9,7 +9,6 @@ use crate::managed::command_line;
 
 /// PID of a Python collector that has this file open or was started with it as `--db`. The argument also counts because
 /// the open files of other users are hidden, and because a new collector has not created the file yet.
-#[must_use]
 pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
     let target = path.canonicalize().ok();
     collectors(root)

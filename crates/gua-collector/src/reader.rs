@@ -6,7 +6,6 @@ use gua_probe::reader::ReaderOptions;
 use gua_settings::{Settings, Source};
 
 /// Options for starting the child process and its timeouts.
-#[must_use]
 pub fn options(settings: &Settings) -> ReaderOptions {
     let driver = &settings.driver;
     // By default, the probe chooses the library name itself and reports it if the library is not found.
@@ -22,7 +21,6 @@ pub fn options(settings: &Settings) -> ReaderOptions {
 }
 
 /// Returns the rules by which owners are found, from the settings.
-#[must_use]
 pub fn owners(settings: &Settings) -> OwnerPolicy {
     let rules = settings.owner_rules.iter();
     OwnerPolicy {
@@ -33,7 +31,6 @@ pub fn owners(settings: &Settings) -> OwnerPolicy {
 
 /// Options of a daemon. A delay that ends well before the next tick loses no tick that the driver would have answered, even
 /// if the next attempt hangs for a while, so short intervals get short delays.
-#[must_use]
 pub fn daemon_options(settings: &Settings) -> ReaderOptions {
     let options = options(settings);
     let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);

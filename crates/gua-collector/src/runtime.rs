@@ -80,7 +80,6 @@ impl HostRuntime {
     }
 
     /// Whether a stop signal has arrived. Does not wait and does not consume the signal.
-    #[must_use]
     pub fn stop_requested(&self) -> bool {
         let polled = sleep([self.stop.as_fd()], None, Duration::ZERO);
         polled.is_ok_and(|ready| ready.others[0])

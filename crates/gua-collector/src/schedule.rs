@@ -36,7 +36,6 @@ pub struct Overrun {
 
 impl Schedule {
     /// Creates a schedule whose first tick is due immediately.
-    #[must_use]
     pub fn new(interval: Duration, now: Duration) -> Self {
         Self {
             interval,

@@ -42,7 +42,6 @@ pub enum Form {
 }
 
 impl Form {
-    #[must_use]
     pub fn header(self) -> &'static str {
         match self {
             Form::Classic => HEADER,
@@ -51,7 +50,6 @@ impl Form {
     }
 
     /// File name of a day. The two formats never share a file.
-    #[must_use]
     pub fn file_name(self, day: Date) -> String {
         let day = day.strftime("%Y%m%d");
         match self {
@@ -64,7 +62,6 @@ impl Form {
 const CLASSIC: &str = "_gpu_stats.csv";
 
 /// Date of a file in the format of gpu_stats; `None` for other file names.
-#[must_use]
 pub fn day_of(file_name: &str) -> Option<Date> {
     let day = file_name.strip_suffix(CLASSIC)?;
     let is_plain = day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
@@ -81,7 +78,6 @@ pub struct Minute {
 }
 
 impl Minute {
-    #[must_use]
     pub fn of(at: Timestamp, zone: &TimeZone) -> Self {
         let local = at.to_zoned(zone.clone());
         Self {
@@ -121,7 +117,6 @@ pub struct Lines {
 }
 
 /// Formats a sample.
-#[must_use]
 pub fn lines(
     sample: &Sample,
     form: Form,
@@ -145,7 +140,6 @@ pub fn lines(
 
 /// Rows of a sample, selected as gpu_stats does. If no process is seen and a GPU could not be read, there is no row:
 /// the row of dashes requires that all GPUs are known to be unused.
-#[must_use]
 pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
     let gpus = sample.gpus.iter();
     let gpus = gpus.filter(|gpu| gpu.place.parent().is_none());

@@ -16,7 +16,6 @@ use jiff::tz::TimeZone;
 use self::ago::{ago, months_between};
 
 /// Returns the line of `nvgpu available`: comma-separated indexes, empty if no GPU is free.
-#[must_use]
 pub fn available(sample: &Sample, limit: Option<isize>) -> String {
     let criteria = Criteria {
         rule: FreeRule::MemoryAlone,
@@ -73,7 +72,6 @@ pub struct ProcessFacts<'a> {
 }
 
 /// Returns the table of `nvgpu list`, with colors. Without colors, the original also removes the padding of numbers.
-#[must_use]
 pub fn table(sample: &Sample, is_coloured: bool, facts: ProcessFacts<'_>) -> String {
     let mut rows: Vec<(u32, Row)> = whole(sample)
         .map(|gpu| (gpu.index, row(gpu, sample, is_coloured, facts)))
@@ -97,7 +95,6 @@ fn whole(sample: &Sample) -> impl Iterator<Item = &Gpu> {
 }
 
 /// Returns the GPUs of a host as nvgpu's agent reports them.
-#[must_use]
 pub fn agent_gpus(sample: &Sample, facts: ProcessFacts<'_>) -> Vec<AgentGpu> {
     whole(sample)
         .map(|gpu| agent_gpu(gpu, sample, facts))
@@ -140,7 +137,6 @@ pub enum Status {
 }
 
 impl Status {
-    #[must_use]
     pub fn of(gpu: &AgentGpu) -> Self {
         match gpu.users.as_str() {
             "?" => Status::Stuck,
@@ -160,7 +156,6 @@ impl Status {
 }
 
 /// Returns the cells of a GPU in nvgpu's table, in the order of [`TITLES`] after the index.
-#[must_use]
 pub fn cells(gpu: &AgentGpu) -> [String; 10] {
     fn shown<T: std::fmt::Display>(value: Option<T>) -> String {
         value.map_or_else(|| "N/A".to_owned(), |value| value.to_string())

@@ -17,7 +17,6 @@ use crate::run::Ask;
 use crate::tables::What;
 
 /// Returns the Arrow schema of a table.
-#[must_use]
 pub fn schema(what: What) -> SchemaRef {
     let field = |column: &Column| Field::new(column.name, data_type(column.kind), true);
     let fields: Vec<Field> = what.columns().iter().map(field).collect();

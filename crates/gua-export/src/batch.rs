@@ -123,7 +123,6 @@ impl Batch {
     }
 
     /// Whether a batch from another process has the columns of a table, and a value in each place that says so.
-    #[must_use]
     pub(crate) fn fits(&self, columns: &[Column]) -> bool {
         let fits = |(cells, column): (&Cells, &Column)| {
             let number = match (&cells.values, column.kind) {

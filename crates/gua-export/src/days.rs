@@ -19,7 +19,6 @@ pub struct Day {
 }
 
 /// Returns the days of a window, in order.
-#[must_use]
 pub fn days(window: Period, zone: &TimeZone) -> Vec<Day> {
     let mut days: Vec<Day> = Vec::new();
     for slot in slots(window, zone, CalendarUnit::Day) {

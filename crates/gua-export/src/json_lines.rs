@@ -8,7 +8,6 @@ use crate::csv::time;
 use crate::tables::What;
 
 /// Returns the rows of a batch of a table as text.
-#[must_use]
 pub fn json_lines(what: What, batch: &Batch) -> String {
     let mut text = Vec::new();
     let written = rows(&mut text, what.columns(), batch);

@@ -33,7 +33,6 @@ gua_model::words! {
 }
 
 impl What {
-    #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {
             What::Samples => &samples::SAMPLES,
@@ -45,7 +44,6 @@ impl What {
     }
 
     /// Reports whether its rows are read from raw ticks, which are kept for a limited time.
-    #[must_use]
     pub fn needs_ticks(self) -> bool {
         matches!(self, What::Samples | What::Processes)
     }

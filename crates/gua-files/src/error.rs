@@ -25,7 +25,6 @@ impl FileError {
     }
 
     /// Whether there is no space left.
-    #[must_use]
     pub fn is_disk_full(&self) -> bool {
         let kind = self.source.kind();
         matches!(

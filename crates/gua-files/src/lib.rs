@@ -40,7 +40,6 @@ impl Over {
     }
 
     /// Whether a path may be written, to be asked before the work is done.
-    #[must_use]
     pub fn allows(self, path: &Path) -> bool {
         self == Over::Write || path.symlink_metadata().is_err()
     }
@@ -123,7 +122,6 @@ impl NewFile {
     }
 
     /// Name until the file is complete, for libraries that open files themselves.
-    #[must_use]
     pub fn part(&self) -> &Path {
         self.part.as_deref().unwrap_or(&self.path)
     }
@@ -166,7 +164,6 @@ fn companions(database: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Path with a suffix appended to the file name.
-#[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -182,7 +179,6 @@ fn without_path(error: io::Error) -> io::Error {
 }
 
 /// Directory that contains a path; `.` for a bare file name.
-#[must_use]
 pub fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -206,7 +202,6 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Whether the file system of a path has no room for another small file.
-#[must_use]
 pub fn is_full(path: &Path) -> bool {
     const MIN_BYTES: u64 = 64 << 10;
     free_bytes(path).is_some_and(|free| free < MIN_BYTES)
@@ -215,7 +210,6 @@ pub fn is_full(path: &Path) -> bool {
 }
 
 /// Free space on the file system of a path; `None` if it is unknown.
-#[must_use]
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let facts = rustix::fs::statvfs(directory(path)).ok()?;
     Some(facts.f_bavail.saturating_mul(facts.f_frsize))

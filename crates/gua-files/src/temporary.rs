@@ -21,7 +21,6 @@ impl TemporaryDirectory {
         Ok(Self(directory))
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }

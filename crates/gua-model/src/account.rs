@@ -122,7 +122,6 @@ impl GpuAccount {
     }
 
     /// Returns the time in the states of a roll-up.
-    #[must_use]
     pub fn of_class(&self, class: RollUp) -> Micros {
         let states = self.states.iter();
         let states = states.filter(|(state, _)| state.roll_up() == Some(class));

@@ -49,7 +49,6 @@ crate::words! {
 
 impl When {
     /// Returns why a sender cannot find the condition; `None` if it can.
-    #[must_use]
     pub fn obstacle(self, by: Sender) -> Option<&'static str> {
         match (by, self) {
             (Sender::Daemon, When::Silent) => {
@@ -116,7 +115,6 @@ pub struct Email {
 
 impl Email {
     /// Returns the address that receives a message about a person.
-    #[must_use]
     pub fn recipient_of(&self, person: Option<&str>) -> String {
         match person {
             Some(person) => self.recipient.replace("{user}", person),
@@ -128,7 +126,6 @@ impl Email {
 
 impl Target {
     /// Returns the kind of the target in settings and documents.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Target::Webhook { shape, .. } => shape.as_str(),
@@ -139,7 +136,6 @@ impl Target {
     }
 
     /// Returns the file that its messages need: the program, or the secret. Another user must not be able to change it.
-    #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
             Target::Webhook { url_file, .. } => Some(url_file),
@@ -150,7 +146,6 @@ impl Target {
     }
 
     /// Whether messages about different people go to different places, so that one that fails must not delay another.
-    #[must_use]
     pub fn is_personal(&self) -> bool {
         matches!(self, Target::Email(_) | Target::Write)
     }
@@ -179,7 +174,6 @@ impl Template {
         Ok(Self(text.to_owned()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -240,20 +234,17 @@ pub struct Message {
 
 impl Alert {
     /// Returns the minimum length of idle time.
-    #[must_use]
     pub fn long_idle(&self) -> Duration {
         self.longer_than.unwrap_or(LONG_IDLE)
     }
 
     /// Returns the minimum length of idle time from which on a person may be nudged.
-    #[must_use]
     pub fn long_for_nudge(&self) -> Duration {
         let default = crate::idle::LONG.unsigned_abs();
         self.longer_than.unwrap_or(default)
     }
 
     /// Returns the minimum length of a gap.
-    #[must_use]
     pub fn long_gap(&self) -> Duration {
         self.longer_than.unwrap_or(LONG_GAP)
     }
@@ -261,7 +252,6 @@ impl Alert {
     /// Returns the time for which a board collects silent agents before it reports them together. Hosts that lose their network
     /// at the same moment miss their reports at different times, but within one interval. An agent is silent after
     /// three intervals.
-    #[must_use]
     pub fn collection_time(&self) -> Duration {
         let longest = Duration::from_secs(60);
         self.longer_than
@@ -269,7 +259,6 @@ impl Alert {
     }
 
     /// Returns the key under which the cool-down of a finding is kept.
-    #[must_use]
     pub fn key(&self, finding: &Finding) -> String {
         let (name, when, subject) = (&self.name, finding.when.as_str(), &finding.subject);
         match &finding.host {
@@ -279,7 +268,6 @@ impl Alert {
     }
 
     /// Returns the findings about which a message is due, one for each subject.
-    #[must_use]
     pub fn due(
         &self,
         findings: Vec<Finding>,
@@ -320,7 +308,6 @@ impl Alert {
 
     /// Returns the message about a finding, on this host unless the finding names another. Names come from users, so no value can
     /// contain a line break or a terminal control; only the template and the list of details have several lines.
-    #[must_use]
     pub fn message(&self, finding: &Finding, this_host: &str) -> Message {
         let host = sanitize(&finding.host_name(this_host));
         let summary = format!("{host}: {}", sanitize(&finding.summary));

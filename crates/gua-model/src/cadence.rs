@@ -38,19 +38,16 @@ impl Cadence {
     /// Age up to which any sample is current, however short the interval.
     const CURRENT: Duration = Duration::from_secs(300);
 
-    #[must_use]
     pub fn new(interval: Duration) -> Self {
         Self { interval }
     }
 
     /// The time that a sample covers, given the time to the next one: all of it, at most the interval.
-    #[must_use]
     pub fn covered(self, until_next: Option<Duration>) -> Duration {
         until_next.map_or(self.interval, |elapsed| elapsed.min(self.interval))
     }
 
     /// Whether a sample after this time directly follows: at most a tenth of the interval late, or one second.
-    #[must_use]
     pub fn follows(self, elapsed: Duration) -> bool {
         let delay = (self.interval / 10).max(Duration::from_micros(Self::JITTER.0));
         elapsed <= self.interval.saturating_add(delay)
@@ -58,26 +55,22 @@ impl Cadence {
 
     /// Whether a sample was missed: more than twice the interval has passed since the last one, and two seconds more
     /// than the interval.
-    #[must_use]
     pub fn is_missed(self, elapsed: Duration) -> bool {
         let late = self.interval.saturating_add(Self::MIN_LATENESS);
         elapsed > self.interval.saturating_mul(2).max(late)
     }
 
     /// Whether a hole between the end of what one sample covers and the next sample means that one was missed.
-    #[must_use]
     pub fn is_break(self, hole: Micros) -> bool {
         self.is_missed(self.interval.saturating_add(Duration::from_micros(hole.0)))
     }
 
     /// Whether a sample of this age is so recent that its processes can be acted on. An older PID may have been reused.
-    #[must_use]
     pub fn is_current(self, age: Duration) -> bool {
         age <= self.interval.saturating_mul(3).max(Self::CURRENT)
     }
 
     /// Time by which an imported tick may be early or late without an overlap or a gap.
-    #[must_use]
     pub fn imported_slack(self) -> Duration {
         self.interval / 2
     }

@@ -24,7 +24,6 @@ crate::words! {
 impl CalendarUnit {
     /// The unit that cuts a window of this length into some dozens of parts: hours up to four days, days up to half a
     /// year, then months.
-    #[must_use]
     pub fn for_length(length: Micros) -> Self {
         const HOUR: u64 = 3_600_000_000;
         match length.0 / HOUR {
@@ -64,7 +63,6 @@ pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterat
 }
 
 /// Returns the wall-clock start of the unit that contains a local time.
-#[must_use]
 pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     let date = local.date();
     match unit {
@@ -77,7 +75,6 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
 
 /// Returns the previous period to compare a window with: the same number of months for whole months, the same number of days
 /// for whole days, and otherwise the same length of time.
-#[must_use]
 pub fn previous(window: Period, zone: &TimeZone) -> Period {
     let [from, to] = [window.from(), window.to()].map(|at| at.to_zoned(zone.clone()));
     let is_midnight = |at: &Zoned| start_of_day(at.date(), zone) == Some(at.timestamp());
@@ -113,7 +110,6 @@ pub(crate) fn monday(date: Date) -> Date {
 }
 
 /// Returns the first instant of a local day. It is not midnight if a clock change skips midnight.
-#[must_use]
 pub fn start_of_day(day: Date, zone: &TimeZone) -> Option<Timestamp> {
     let midnight = zone.to_ambiguous_zoned(day.at(0, 0, 0, 0));
     Some(midnight.compatible().ok()?.timestamp())

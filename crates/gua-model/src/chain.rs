@@ -4,7 +4,6 @@ use std::error::Error;
 
 /// Joins the messages of an error and its causes. SQLite has one message for the failure and another for its code; of
 /// the second only the code is added.
-#[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -16,7 +16,6 @@ const FLOOR_MARGIN: u64 = 10;
 
 /// Returns the state of a GPU from its instant readings. `idle_floor` is the power that the GPU draws when truly idle,
 /// if enough truly-idle time has been observed to know it.
-#[must_use]
 pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Verdict {
     let (holding, mut evidence) = holding(gpu, thresholds, idle_floor);
     let decision = match gpu.util {
@@ -44,7 +43,6 @@ crate::words! {
 /// buffered in that time. `window` holds those samples; it is read at the next tick. The instant reading is used for
 /// the whole time if there is no window, if the window has no usable utilisation, or if its histogram cannot apply the
 /// threshold. Returns one share, or two if the driver's buffer contains samples of both, and the source of the division.
-#[must_use]
 pub fn divide(
     gpu: &Gpu,
     window: Option<&UtilWindow>,

@@ -35,18 +35,15 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    #[must_use]
     pub fn observed(&self) -> Micros {
         self.states.values().copied().sum()
     }
 
-    #[must_use]
     pub fn gap(&self) -> Micros {
         self.gaps.iter().map(|gap| gap.micros).sum()
     }
 
     /// Returns capacity minus states and gaps, in microseconds. Anything but zero is a bug; every report checks it.
-    #[must_use]
     pub fn balance(&self) -> i128 {
         i128::from(self.capacity.0) - i128::from(self.observed().0) - i128::from(self.gap().0)
     }
@@ -93,7 +90,6 @@ struct Reasons {
 impl Ledger {
     /// Creates a ledger. It counts the GPUs in `known`, even those without any span, and no others. `outages` give the
     /// reasons for gaps; where two overlap, the one that began first applies.
-    #[must_use]
     pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownGpu>, outages: &[Outage]) -> Self {
         let ledger = |known| GpuLedger {
             known,
@@ -168,7 +164,6 @@ impl Ledger {
     /// Reports whether a quarter hour has missing time that its sums cannot locate, beyond the small gaps that late
     /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_totals`]
     /// can.
-    #[must_use]
     pub fn is_ragged(&self, gpus: &[GpuQuarter]) -> bool {
         gpus.iter().any(|GpuQuarter { gpu, total }| {
             let Some(hull) = total.gpu.hull().map(Period::micros) else {
@@ -185,7 +180,6 @@ impl Ledger {
     }
 
     /// Returns the coverage of every GPU.
-    #[must_use]
     pub fn finish(self) -> BTreeMap<GpuUuid, Coverage> {
         self.gpus
             .iter()
@@ -361,7 +355,6 @@ fn seen(total: &QuarterTotal) -> Micros {
 /// Returns the time in which a host was observed, by the totals of its GPUs in a quarter hour or a day: the time of the GPU
 /// that was seen most, or from the first to the last tick if nothing is missing. Unlike the ticks, totals are never
 /// removed.
-#[must_use]
 pub fn host_time<'a>(gpus: impl Iterator<Item = NamedTotal<'a>> + Clone) -> Micros {
     let mut hulls = PeriodSet::default();
     let mut is_whole = true;

@@ -55,7 +55,6 @@ impl<W: Write> CsvLines<W> {
 }
 
 /// Returns lines of CSV as a string.
-#[must_use]
 pub fn csv_lines(write: impl FnOnce(&mut CsvLines<&mut Vec<u8>>) -> io::Result<()>) -> String {
     let mut bytes = Vec::new();
     let mut lines = CsvLines::new(&mut bytes);

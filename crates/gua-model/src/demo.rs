@@ -24,7 +24,6 @@ pub enum Script {
 }
 
 /// Sample of the GPUs in one of the five phases.
-#[must_use]
 pub fn sample(script: Script, phase: u64, at: Timestamp, since_boot: Duration) -> Sample {
     let alice = process(
         1234,

@@ -93,7 +93,6 @@ fn fraction_of(digits: &str, micros_per_unit: u128) -> u128 {
 }
 
 /// Returns the shortest text that [`parse`] reads back as the same duration: `10s`, `1.5s`, `2h`.
-#[must_use]
 pub fn written(duration: Duration) -> String {
     let micros = duration.as_micros();
     if micros == 0 {

@@ -52,7 +52,6 @@ pub(crate) fn counted(
 }
 
 /// A sum of counted energy: known if it was counted for any of the time, however little it is.
-#[must_use]
 pub(crate) fn known(energy: Millijoules, counted_for: Micros) -> Option<Millijoules> {
     (counted_for > Micros(0)).then_some(energy)
 }

@@ -47,7 +47,6 @@ impl fmt::Display for Failure {
 
 impl Failure {
     /// Error in the value of a flag, named without dashes.
-    #[must_use]
     pub fn of_flag(flag: &'static str, message: impl Into<String>) -> Self {
         Self {
             flag: Some(flag),
@@ -56,24 +55,20 @@ impl Failure {
     }
 
     /// Returns the message, with the flag named as an argument: `since`, not `--since`.
-    #[must_use]
     pub fn of_argument(&self) -> String {
         let Self { flag, message, .. } = self;
         flag.map_or_else(|| message.clone(), |name| format!("{name}: {message}"))
     }
 
     /// Error of the caller: an invalid flag, value or configuration.
-    #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
 
-    #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,

@@ -32,7 +32,6 @@ impl FailureLog {
         }
     }
 
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.failures > 0
     }
@@ -47,7 +46,6 @@ pub struct OpenFaults<T> {
 }
 
 impl<T: Clone> OpenFaults<T> {
-    #[must_use]
     pub fn new(is_same: fn(&T, &T) -> bool) -> Self {
         let open = Vec::new();
         Self { open, is_same }

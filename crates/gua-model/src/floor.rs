@@ -30,7 +30,6 @@ pub struct IdleFloor {
 pub struct UtcDay(pub i64);
 
 impl UtcDay {
-    #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(at.as_second().div_euclid(86_400))
     }
@@ -46,7 +45,6 @@ pub struct FloorRow {
 
 impl IdleFloor {
     /// Restores the state from stored rows. Rows of the same day and power are added.
-    #[must_use]
     pub fn restore(rows: impl IntoIterator<Item = FloorRow>) -> Self {
         let mut floor = Self::default();
         for row in rows {
@@ -72,7 +70,6 @@ impl IdleFloor {
     }
 
     /// Returns the floor as of a day; `None` until enough time was observed.
-    #[must_use]
     pub fn floor(&self, today: UtcDay) -> Option<Milliwatts> {
         let mut by_power: BTreeMap<u64, Micros> = BTreeMap::new();
         let first = UtcDay(today.0.saturating_sub(DAYS - 1)).min(today);

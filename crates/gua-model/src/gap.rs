@@ -68,14 +68,12 @@ impl From<Missing> for GapReason {
 
 impl Gap {
     /// Reports whether the whole period is unobserved.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.micros == self.period.micros()
     }
 }
 
 impl Outage {
-    #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
     }

@@ -52,7 +52,6 @@ crate::words! {
 
 impl FaultKind {
     /// Returns the fault in words.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             FaultKind::Lost => "lost by the driver",
@@ -68,7 +67,6 @@ impl FaultKind {
 }
 
 impl Fault {
-    #[must_use]
     pub fn kind(self) -> FaultKind {
         match self {
             Fault::Lost => FaultKind::Lost,
@@ -83,13 +81,11 @@ impl Fault {
     }
 
     /// Returns the name in documents.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         self.kind().as_str()
     }
 
     /// Returns the text of a narrow column.
-    #[must_use]
     pub fn in_short(self) -> String {
         match self {
             Fault::Xid(xid) => format!("Xid {}", xid.code),
@@ -103,7 +99,6 @@ impl Fault {
     }
 
     /// Reports whether the fault remains until a person resets or replaces the GPU. A lost GPU may come back.
-    #[must_use]
     pub fn lasts(self) -> bool {
         !matches!(self, Fault::Lost | Fault::Hot | Fault::SlowedDown)
     }
@@ -122,7 +117,6 @@ impl fmt::Display for Fault {
 }
 
 /// Reports whether any reading of health could be taken. Without one, nobody knows whether the GPU is in order.
-#[must_use]
 pub fn is_known(gpu: &Gpu) -> bool {
     gpu.ecc_uncorrected.is_ok()
         || gpu.memory_repairs.is_ok()
@@ -131,7 +125,6 @@ pub fn is_known(gpu: &Gpu) -> bool {
 }
 
 /// Returns the faults of a GPU, the most serious first. A reading that is missing shows no fault.
-#[must_use]
 pub fn faults(gpu: &Gpu) -> Vec<Fault> {
     let errors = gpu.ecc_uncorrected.ok().filter(|errors| *errors > 0);
     let repairs = gpu.memory_repairs.unwrap_or_default();

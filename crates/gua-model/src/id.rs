@@ -17,7 +17,6 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -182,7 +181,6 @@ pub struct PciId {
 
 impl PciId {
     /// Parses an address such as `0000:3b:00` or `00000000:3B:00.0`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split([':', '.']);
         let domain = u32::from_str_radix(parts.next()?, 16).ok()?;

@@ -22,14 +22,12 @@ use crate::unit::Micros;
 pub const LONG: SignedDuration = SignedDuration::from_mins(10);
 
 /// Whether a GPU in this state is idle now: something holds it, and nothing uses it.
-#[must_use]
 pub fn is_idle_now(state: State) -> bool {
     state.roll_up() == Some(RollUp::IdleHeld)
 }
 
 /// Since when a holder has been idle: the end of the last use of its GPU, or the beginning of the hold if that is later.
 /// `None` if neither is known.
-#[must_use]
 pub fn idle_since(held: Option<Since>, last_use: Option<Since>) -> Option<Since> {
     match (held, last_use) {
         (Some(held), Some(last_use)) if last_use.at > held.at => Some(last_use),
@@ -48,20 +46,17 @@ pub struct Idle {
 }
 
 impl Idle {
-    #[must_use]
     pub fn length(&self, now: Timestamp) -> SignedDuration {
         now.duration_since(self.since.at).max(SignedDuration::ZERO)
     }
 
     /// Whether it has been idle for long enough to advise ending it.
-    #[must_use]
     pub fn is_long(&self, now: Timestamp) -> bool {
         self.length(now) >= LONG
     }
 
     /// The length as every surface shows it: `1d2h`, with `>` in front of a bound, and with the unobserved part behind it
     /// where that is a tenth or more: `1d2h (5h10m gap)`.
-    #[must_use]
     pub fn shown(&self, now: Timestamp) -> String {
         let length = Duration::try_from(self.length(now)).unwrap_or_default();
         let gap = Duration::from_micros(self.unobserved.0).min(length);
@@ -89,7 +84,6 @@ impl Idle {
     }
 
     /// Whether it may have been idle for longer than [`Idle::length`].
-    #[must_use]
     pub fn is_bound(&self) -> bool {
         self.since.start == Start::AtLatest
     }
@@ -106,7 +100,6 @@ pub struct IdleGpu {
 
 impl IdleGpu {
     /// Returns the idle time of one of its holders; for a holder without a recorded session, the idle time of the GPU.
-    #[must_use]
     pub fn of(&self, process: Option<ProcessKey>) -> Idle {
         let holders = self.holders.iter();
         let mut its = holders.filter(|(key, _)| Some(*key) == process);
@@ -115,7 +108,6 @@ impl IdleGpu {
 
     /// Idle time of the holders that a live sample has, with the start of their processes. The records end before the
     /// sample, so some holders may be missing in them. A holder is not idle for longer than its process has run.
-    #[must_use]
     pub fn among(&self, live: &[(ProcessKey, Option<Timestamp>)], now: Timestamp) -> Self {
         let idle = |(process, started): &(ProcessKey, Option<Timestamp>)| {
             let idle = self.of(Some(*process));

@@ -28,7 +28,6 @@ pub use sessions::{ImportedSession, OpenSessions};
 pub use stats_gpu::{in_order, stats_gpu, stats_gpu_number};
 
 /// Returns the thresholds of the tool that wrote the rows: the default ones, with graphics processes included.
-#[must_use]
 pub fn old_rule() -> Thresholds {
     Thresholds {
         count_graphics: CountGraphics::Yes,
@@ -108,7 +107,6 @@ pub enum LegacyTool {
 
 impl LegacyProcess<'_> {
     /// Returns the name that the old tool counts it under.
-    #[must_use]
     pub fn counted_as(&self) -> Option<&str> {
         match self.tool {
             LegacyTool::GpuUsageAudit => self.identity,
@@ -125,7 +123,6 @@ impl LegacyProcess<'_> {
 
 impl LegacyGpuTick<'_> {
     /// Returns the class by these thresholds; [`old_rule`] returns the thresholds of the tool that wrote the row.
-    #[must_use]
     pub fn class(&self, rule: &Thresholds) -> RollUp {
         if is_active(self.util, rule) {
             RollUp::Active

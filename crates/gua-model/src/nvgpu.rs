@@ -22,7 +22,6 @@ pub struct GpuInfo {
 }
 
 /// Returns all GPUs, in the driver's order.
-#[must_use]
 pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
     numbered(sample).map(info).collect()
 }
@@ -48,7 +47,6 @@ pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
 /// # };
 /// assert_eq!(available_gpus(&sample, 20.0), ["1"]);
 /// ```
-#[must_use]
 pub fn available_gpus(sample: &Sample, max_used_percent: f64) -> Vec<String> {
     let criteria = Criteria {
         rule: FreeRule::MemoryAlone,

@@ -93,13 +93,11 @@ pub enum OwnerKey {
 
 impl OwnerKey {
     /// Returns the owner with a name; `None` is the unknown owner.
-    #[must_use]
     pub fn named(name: Option<&str>) -> Self {
         name.map_or(OwnerKey::Unknown, |name| OwnerKey::Name(name.into()))
     }
 
     /// Returns the name of an owner without a uid.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
             OwnerKey::Name(name) => Some(name),
@@ -108,7 +106,6 @@ impl OwnerKey {
     }
 
     /// Returns the uid of a user of this host.
-    #[must_use]
     pub fn uid(&self) -> Option<Uid> {
         match self {
             OwnerKey::User(user) => Some(user.uid),
@@ -118,7 +115,6 @@ impl OwnerKey {
 
     /// Returns the name in reports. A user without a name is called by the uid, and one who is named like the unknown
     /// owner by both.
-    #[must_use]
     pub fn shown(&self) -> Cow<'_, str> {
         match self {
             OwnerKey::Unknown => UNKNOWN.into(),
@@ -132,7 +128,6 @@ impl OwnerKey {
     }
 
     /// Reports whether a name that a person wrote means this owner: its name, or its uid.
-    #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         match self {
             OwnerKey::Unknown => false,
@@ -166,7 +161,6 @@ crate::words! {
 impl Identity {
     /// Returns the owner that the configuration assigns, or else the user of the Slurm job or rootless container, the
     /// login user, the pod or container, and the user that the process runs as. `None` only if the process is hidden.
-    #[must_use]
     pub fn owner(&self) -> Option<Owner> {
         let workload = &self.workload;
         if let Some(name) = &workload.assigned {
@@ -222,7 +216,6 @@ impl Identity {
     }
 
     /// Returns the age of the process, `since_boot` after the boot.
-    #[must_use]
     pub fn age(&self, since_boot: Duration, ticks_per_second: u64) -> Option<Duration> {
         // The kernel counts the start of a process from boot, including suspend, as a sample does (proc_pid_stat(5)).
         let millis = self.key.start.0.checked_mul(1000)?;
@@ -233,7 +226,6 @@ impl Identity {
 
 impl User {
     /// Returns the name, or else the uid, sanitized for a terminal.
-    #[must_use]
     pub fn shown(&self) -> String {
         match &self.name {
             Some(name) => sanitize(name),
@@ -244,7 +236,6 @@ impl User {
 
 impl Owner {
     /// Returns its name, sanitized for a terminal.
-    #[must_use]
     pub fn shown(&self) -> String {
         match &self.who {
             OwnerKey::User(user) => user.shown(),
@@ -260,19 +251,16 @@ const SHORT_ID: usize = 12;
 impl Workload {
     /// Returns the pod or container as an owner: `pod:ml/train-0`, `container:web`; by its short ID if it has no known
     /// name.
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         self.pod_or_container(':', SHORT_ID)
     }
 
     /// Returns the job, or else the pod, or else the container: `job 4711`, `container 3f1c`...
-    #[must_use]
     pub fn in_words(&self) -> Option<String> {
         self.with_ids_of(usize::MAX)
     }
 
     /// Returns the same text with the ID truncated.
-    #[must_use]
     pub fn in_short(&self) -> Option<String> {
         self.with_ids_of(SHORT_ID)
     }

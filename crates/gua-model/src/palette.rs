@@ -66,7 +66,6 @@ const fn shade(light: &'static str, dark: &'static str) -> Shade {
 
 impl Tone {
     /// Returns the tone of a state.
-    #[must_use]
     pub const fn of(state: State) -> Self {
         match state {
             State::Active | State::Stalled | State::Ghost => Tone::Active,
@@ -78,7 +77,6 @@ impl Tone {
     }
 
     /// Returns the colours of the tone. This is the only place where they are declared.
-    #[must_use]
     pub const fn colours(self) -> Colours {
         match self {
             Tone::Active => Colours {

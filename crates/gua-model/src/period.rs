@@ -18,7 +18,6 @@ pub struct Period {
 
 impl Period {
     /// Creates a period. If its end comes before its start, it is empty and located at its start.
-    #[must_use]
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         let from = whole_micros(from);
         Self {
@@ -28,13 +27,11 @@ impl Period {
     }
 
     /// Creates a period of this length. It ends with the calendar at the latest.
-    #[must_use]
     pub fn starting(from: Timestamp, length: Duration) -> Self {
         Self::new(from, from.saturating_add(length).unwrap_or(Timestamp::MAX))
     }
 
     /// Creates the shortest period that contains a moment.
-    #[must_use]
     pub fn at(moment: Timestamp) -> Self {
         Self::starting(moment, Duration::from_micros(1))
     }
@@ -45,33 +42,27 @@ impl Period {
         Self::new(self.from.min(other.from), self.to.max(other.to))
     }
 
-    #[must_use]
     pub fn from(self) -> Timestamp {
         self.from
     }
 
-    #[must_use]
     pub fn to(self) -> Timestamp {
         self.to
     }
 
-    #[must_use]
     pub fn micros(self) -> Micros {
         micros_between(self.from, self.to)
     }
 
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.micros() == Micros(0)
     }
 
-    #[must_use]
     pub fn contains(self, at: Timestamp) -> bool {
         self.from <= at && at < self.to
     }
 
     /// Returns the intersection; `None` if it is empty.
-    #[must_use]
     pub fn overlap(self, other: Self) -> Option<Self> {
         let both = Self::new(self.from.max(other.from), self.to.min(other.to));
         (!both.is_empty()).then_some(both)
@@ -109,7 +100,6 @@ impl Quarter {
     pub const SECONDS: i64 = 900;
 
     /// Returns the quarter that contains a moment.
-    #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(
             at.as_microsecond()
@@ -117,7 +107,6 @@ impl Quarter {
         )
     }
 
-    #[must_use]
     pub fn period(self) -> Period {
         let at = |number: i64| {
             let second = number.saturating_mul(Self::SECONDS);
@@ -132,7 +121,6 @@ impl Quarter {
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// Rounds a moment down to a whole microsecond. The ends of the calendar, which cannot be rounded, stay as they are.
-#[must_use]
 pub fn whole_micros(at: Timestamp) -> Timestamp {
     if at.subsec_nanosecond() % 1000 == 0 {
         return at;
@@ -144,7 +132,6 @@ pub fn whole_micros(at: Timestamp) -> Timestamp {
 
 /// Returns the whole microseconds from one moment to another; zero if the other comes before. Each moment is rounded
 /// down first, so that the lengths of adjacent periods add up.
-#[must_use]
 pub fn micros_between(from: Timestamp, to: Timestamp) -> Micros {
     let difference = to.as_microsecond() - from.as_microsecond();
     Micros(u64::try_from(difference).unwrap_or(0))

@@ -67,7 +67,6 @@ impl PeriodSet {
     }
 
     /// Returns whether any of `period` is in the set.
-    #[must_use]
     pub fn touches(&self, period: Period) -> bool {
         self.parts(period).next().is_some()
     }

@@ -143,13 +143,11 @@ impl fmt::Display for Obstacle {
 }
 
 /// Reports whether the GPU is free by the default criteria.
-#[must_use]
 pub fn is_free(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     is_vacant(gpu, thresholds) && faults(gpu).is_empty()
 }
 
 /// Reports whether the GPU is free by the default criteria, apart from its health.
-#[must_use]
 pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     let criteria = Criteria {
         thresholds: *thresholds,
@@ -160,7 +158,6 @@ pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
 }
 
 /// Returns the first obstacle of a GPU; `None` if it is free.
-#[must_use]
 pub fn obstacle(gpu: &Gpu, criteria: &Criteria, last_use: &LastUse) -> Option<Obstacle> {
     if !gpu.place.counts() {
         return Some(Obstacle::Divided);

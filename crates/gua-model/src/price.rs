@@ -40,7 +40,6 @@ impl Money {
     const PER_UNIT: u64 = 1_000_000;
 
     /// Parses a decimal number with up to six decimals.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
@@ -53,7 +52,6 @@ impl Money {
     }
 
     /// The amount in units of the currency, for display.
-    #[must_use]
     pub fn units(self) -> f64 {
         float(self.0) / float(Self::PER_UNIT)
     }
@@ -93,7 +91,6 @@ impl Price {
 }
 
 /// Returns the price of a GPU model in a period that [`periods`] returned.
-#[must_use]
 pub fn price<'p>(
     prices: &'p [Price],
     model: Option<&str>,
@@ -106,7 +103,6 @@ pub fn price<'p>(
 }
 
 /// Cuts a window where a price begins or ends to apply.
-#[must_use]
 pub fn periods(window: Period, prices: &[Price], zone: &TimeZone) -> Vec<Period> {
     let dates = prices.iter().flat_map(|price| [price.from, price.until]);
     let cuts = dates

@@ -84,7 +84,6 @@ pub enum Term {
 
 impl Term {
     /// Returns the period that contains a moment; for a rolling window, the period that ends there.
-    #[must_use]
     pub fn period(self, now: Timestamp, zone: &TimeZone) -> Period {
         let today = now.to_zoned(zone.clone()).date();
         let (first, next) = match self {
@@ -214,32 +213,27 @@ pub struct Standing {
 }
 
 impl Standing {
-    #[must_use]
     pub fn left(&self) -> Option<u64> {
         self.used.map(|used| self.limit.most.saturating_sub(used))
     }
 
     /// Reports whether more than the limit was used. Using exactly the limit is allowed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.at_least > self.limit.most
     }
 
     /// Reports whether compliance can be decided: the measured amount exceeds the limit, or everything was measured.
-    #[must_use]
     pub fn is_judged(&self) -> bool {
         self.is_over() || self.used.is_some()
     }
 
     /// Reports whether the forecast exceeds the limit.
-    #[must_use]
     pub fn will_be_over(&self) -> bool {
         self.forecast
             .is_ok_and(|forecast| forecast > self.limit.most)
     }
 
     /// Reports whether the standing applies to this person: by name, or as a member of a group with a shared limit.
-    #[must_use]
     pub fn concerns(&self, name: &str, groups: &BTreeSet<String>) -> bool {
         match &self.who {
             Who::Person(person) => person == name,
@@ -356,7 +350,6 @@ fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &OwnerTotal) -> Standing 
 }
 
 /// Formats an amount as in a configuration file.
-#[must_use]
 pub fn amount_word(measure: Measure, most: u64) -> String {
     match measure {
         Measure::Energy => {

@@ -71,7 +71,6 @@ pub struct OutOfRange;
 
 impl ReadingKind {
     /// Returns the row of a field. A field that does not exist fails the build where this is evaluated in a constant.
-    #[must_use]
     pub const fn of(field: &str) -> &'static Self {
         let mut row = 0;
         while row < READINGS.len() {
@@ -84,7 +83,6 @@ impl ReadingKind {
     }
 
     /// Reports whether this is the row of a field.
-    #[must_use]
     pub const fn is_for(&self, field: &str) -> bool {
         let (one, other) = (self.field.as_bytes(), field.as_bytes());
         if one.len() != other.len() {
@@ -128,7 +126,6 @@ macro_rules! readings {
 
         impl Gpu {
             /// Returns a GPU of which no reading could be taken, all for the same reason.
-            #[must_use]
             pub fn without_readings(uuid: GpuUuid, index: u32, why: Missing) -> Self {
                 Self {
                     uuid,

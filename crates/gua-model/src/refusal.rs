@@ -56,7 +56,6 @@ pub struct Blocking {
 
 /// Counts how often each holder's idle-held GPUs blocked each other person, in descending order. Holders do not block
 /// themselves. `index` returns the last known index of a GPU.
-#[must_use]
 pub fn in_the_way(refusals: &[Refusal], index: impl Fn(&GpuUuid) -> Option<u32>) -> Vec<BlockRow> {
     let mut counted: BTreeMap<(OwnerKey, GpuUuid, OwnerKey), (u64, SignedDuration)> =
         BTreeMap::new();

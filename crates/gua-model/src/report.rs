@@ -131,7 +131,6 @@ pub struct ReportedGpu {
 
 impl ReportedGpu {
     /// Returns the part of the physical GPU that a MIG instance has, such as `3/7 of GPU 0`.
-    #[must_use]
     pub fn share(&self) -> Option<String> {
         let Slice { slices, of } = self.slice?;
         let parent = match (self.index, &self.parent) {
@@ -143,7 +142,6 @@ impl ReportedGpu {
     }
 
     /// Returns the physical GPU: this one, or the one that it is a MIG instance of.
-    #[must_use]
     pub fn physical(&self) -> &GpuUuid {
         self.parent.as_ref().unwrap_or(&self.gpu)
     }
@@ -328,7 +326,6 @@ pub enum Note {
 }
 
 /// Returns the GPUs that a report leaves out, because their states and gaps do not add up to their capacity.
-#[must_use]
 pub fn unbalanced(notes: &[Note]) -> &[GpuUuid] {
     let found = notes.iter().find_map(|note| match note {
         Note::Unbalanced { gpus } => Some(gpus.as_slice()),
@@ -355,7 +352,6 @@ impl HeatCell {
     }
 
     /// The active share, of time or, for imported rows alone, of rows; `None` without a sample.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         if self.observed == self.imported {
             return ratio(self.active_rows.into(), self.rows.into());
@@ -369,13 +365,11 @@ impl Hold {
     pub const EXITED: &'static str = "exited, its memory is still held";
 
     /// Reports whether the process has exited while its memory is still held. Its PID may belong to another process by now.
-    #[must_use]
     pub fn has_exited(&self) -> bool {
         self.workload.as_deref() == Some(Self::EXITED)
     }
 
     /// From its beginning to where its last row ends.
-    #[must_use]
     pub fn whole(&self) -> Period {
         let after = i64::try_from(self.last_row.0).unwrap_or(i64::MAX);
         let end = self.period.to().as_microsecond().saturating_add(after);
@@ -385,7 +379,6 @@ impl Hold {
 
     /// Time of a session with so little memory that its GPU was free unless it was active or idle-held; `None` for imported
     /// rows, which do not record it.
-    #[must_use]
     pub fn free(&self, thresholds: &Thresholds) -> Option<Micros> {
         let rest = self.observed?.0.saturating_sub(self.active?.0);
         let rest = rest.saturating_sub(self.idle_held?.0);
@@ -395,7 +388,6 @@ impl Hold {
     }
 
     /// Whether it holds a GPU and does not use it.
-    #[must_use]
     pub fn is_without_use(&self, thresholds: &Thresholds) -> bool {
         // For the tool that wrote old rows, memory that the driver hides is none.
         let hidden = self.idle_held.is_some();
@@ -406,7 +398,6 @@ impl Hold {
 
 impl Report {
     /// Holders of GPUs that are idle now, the longest idle first.
-    #[must_use]
     pub fn idle_now(&self) -> Vec<&Hold> {
         let mut found: Vec<&Hold> = self.current.iter().collect();
         found.retain(|hold| hold.idle.is_some());
@@ -415,7 +406,6 @@ impl Report {
     }
 
     /// Whether the last tick is so recent that its processes can be acted on.
-    #[must_use]
     pub fn is_fresh(&self) -> bool {
         let cadence = Cadence::new(self.tick_interval.unwrap_or_default());
         self.now.as_ref().is_some_and(|now| {
@@ -436,7 +426,6 @@ impl Covered {
     }
 
     /// The observed share of the capacity; `None` without capacity.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         ratio(self.observed.0.into(), self.capacity.0.into())
     }
@@ -444,14 +433,12 @@ impl Covered {
 
 impl Report {
     /// Number of physical GPUs.
-    #[must_use]
     pub fn gpu_count(&self) -> usize {
         let gpus = self.gpus.iter().map(ReportedGpu::physical);
         gpus.collect::<BTreeSet<_>>().len()
     }
 
     /// Returns the beginning of the history if it is after the beginning of the window.
-    #[must_use]
     pub fn began_late(&self) -> Option<Timestamp> {
         let began = self.known.from();
         // Without any data, the known period is empty and at the end of the window.
@@ -459,7 +446,6 @@ impl Report {
     }
 
     /// Mean number of GPUs in one class over the time in which the host was observed.
-    #[must_use]
     pub fn equivalent(&self, class: RollUp) -> f64 {
         let no_own = self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0);
         if no_own || self.all.has_imported() {

@@ -34,19 +34,16 @@ impl RolledUp {
     }
 
     /// Time of which it is known whether the GPU was used.
-    #[must_use]
     pub fn known(self) -> f64 {
         self.active + self.idle
     }
 
     /// Active share of the known time; `None` if nothing is known.
-    #[must_use]
     pub fn active_share(self) -> Option<f64> {
         (self.known() > 0.0).then(|| self.active / self.known())
     }
 
     /// Whether the GPU was never used, not even in time whose state is unknown.
-    #[must_use]
     pub fn is_unused(self) -> bool {
         self.idle > 0.0 && self.active + self.unknown < UNUSED * (self.known() + self.unknown)
     }
@@ -84,7 +81,6 @@ crate::words! {
 }
 
 /// The peak memory of a run on a GPU in words, from megabytes: the job's own or, if that is unknown, that of all processes.
-#[must_use]
 pub fn peak_memory(own: Option<u64>, used: Option<u64>, total: Option<u64>) -> String {
     let (whose, most) = match own {
         Some(own) => ("memory", Some(own)),
@@ -98,7 +94,6 @@ pub fn peak_memory(own: Option<u64>, used: Option<u64>, total: Option<u64>) -> S
 }
 
 /// An amount of memory in words, from megabytes: `812 MB`, `31.2 GB`.
-#[must_use]
 pub fn size(mb: u64) -> String {
     if mb < 1024 {
         return format!("{mb} MB");

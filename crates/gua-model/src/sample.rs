@@ -55,7 +55,6 @@ pub struct Problem {
 
 impl Problem {
     /// Whether this is the same problem at another time. The text may contain numbers that change.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.gpu, self.index, &self.call, self.code)
             == (&other.gpu, other.index, &other.call, other.code)
@@ -96,13 +95,11 @@ pub enum Place {
 impl Place {
     /// Reports whether this GPU counts as capacity. A parent whose instances are counted does not, so that nothing is
     /// counted twice.
-    #[must_use]
     pub fn counts(&self) -> bool {
         !matches!(self, Place::Parent { instances: 1.. })
     }
 
     /// Returns the displayed number of the GPU with this index. A MIG instance adds its own number, such as `2:1`.
-    #[must_use]
     pub fn label(&self, index: u32) -> String {
         match self {
             Place::Instance {
@@ -119,7 +116,6 @@ impl Place {
     }
 
     /// Returns the UUID of the GPU that this one is an instance of.
-    #[must_use]
     pub fn parent(&self) -> Option<&GpuUuid> {
         match self {
             Place::Instance { parent, .. } => Some(parent),
@@ -161,25 +157,21 @@ impl ThrottleReasons {
     pub const THROTTLED: Self = Self(0x004 | 0x008 | 0x020 | 0x040 | 0x080);
 
     /// Reports whether clocks are lowered. An idle GPU and clocks that an administrator has set are no throttling.
-    #[must_use]
     pub fn is_throttled(self) -> bool {
         self.0 & Self::THROTTLED.0 != 0
     }
 
     /// Reports whether clocks are lowered because of heat.
-    #[must_use]
     pub fn is_hot(self) -> bool {
         self.0 & (0x020 | 0x040) != 0
     }
 
     /// Reports whether the hardware lowers clocks for another reason than heat.
-    #[must_use]
     pub fn is_slowed_by_hardware(self) -> bool {
         self.0 & (0x008 | 0x080) != 0
     }
 
     /// Returns the names of the reasons.
-    #[must_use]
     pub fn names(self) -> Vec<String> {
         names_of(self.0, &Self::NAMES)
     }
@@ -204,13 +196,11 @@ impl MemoryRepairs {
     ];
 
     /// Returns whether the set contains one of the repairs above.
-    #[must_use]
     pub fn has(self, repair: u64) -> bool {
         self.0 & repair != 0
     }
 
     /// Returns the names of the repairs.
-    #[must_use]
     pub fn names(self) -> Vec<String> {
         names_of(self.0, &Self::NAMES)
     }
@@ -287,7 +277,6 @@ crate::words! {
 
 impl ProcessKind {
     /// Reports whether the process is in the compute list.
-    #[must_use]
     pub fn computes(self) -> bool {
         !matches!(self, ProcessKind::Graphics)
     }

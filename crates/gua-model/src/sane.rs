@@ -21,33 +21,28 @@ pub const END: i64 = 4_102_444_800_000_000;
 pub const MAX_INTERVAL: Duration = Duration::from_hours(31 * 24);
 
 /// Returns the time of a stored number of microseconds since 1970; `None` if it cannot be true.
-#[must_use]
 pub fn time(micros: i64) -> Option<Timestamp> {
     let micros = Some(micros).filter(|micros| (FIRST..END).contains(micros));
     Timestamp::from_microsecond(micros?).ok()
 }
 
 /// Returns whether a time can be true.
-#[must_use]
 pub fn is_time(at: Timestamp) -> bool {
     time(at.as_microsecond()).is_some()
 }
 
 /// Returns whether ticks can be this far apart.
-#[must_use]
 pub fn is_interval(interval: Duration) -> bool {
     interval <= MAX_INTERVAL
 }
 
 /// Returns the nearest sane time.
-#[must_use]
 pub fn nearest(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros.clamp(FIRST, END))
         .expect("the sane times are in the calendar")
 }
 
 /// Returns the bounds of a period in microseconds since 1970, as far as they are sane: no row outside of them counts.
-#[must_use]
 pub fn bounds(period: Period) -> (i64, i64) {
     let (from, to) = (period.from().as_microsecond(), period.to().as_microsecond());
     (from.clamp(FIRST, END), to.clamp(FIRST, END))

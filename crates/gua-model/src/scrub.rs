@@ -30,7 +30,6 @@ pub struct Scrubber {
 
 impl Scrubber {
     /// Makes a scrubber that also removes these names, and the part of a host name before the first dot.
-    #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let mut all = BTreeSet::new();
         for name in names {
@@ -44,7 +43,6 @@ impl Scrubber {
     }
 
     /// Returns the text without private words.
-    #[must_use]
     pub fn text(&self, text: &str) -> String {
         let mut scrubbed = String::with_capacity(text.len());
         let mut rest = text;
@@ -172,7 +170,6 @@ fn is_word(word: &str) -> bool {
 
 /// Whether a word is a number with a short unit, a version or a time: `30s`, `550.54.15`, `80%`, `12:30:00`. An address has
 /// too many dots.
-#[must_use]
 pub fn is_number(word: &str) -> bool {
     let unit = word
         .trim_start_matches(|letter: char| letter.is_ascii_digit() || ".,:%+-/".contains(letter));

@@ -88,24 +88,20 @@ impl ServerUrl {
     }
 
     /// Returns the path; empty, or starting with a slash.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
     /// Returns the host without port and brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         split_port(&self.authority).map_or("", |(host, _)| host)
     }
 
     /// Returns the port in the URL, or the default port of the scheme.
-    #[must_use]
     pub fn port(&self) -> u16 {
         let written = split_port(&self.authority).and_then(|(_, port)| port?.parse().ok());
         written.unwrap_or(match self.scheme {
@@ -115,7 +111,6 @@ impl ServerUrl {
     }
 
     /// Reports whether the URL refers to the local host: a loopback address or `localhost`.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
         host.eq_ignore_ascii_case("localhost")
@@ -137,13 +132,11 @@ impl ServerUrl {
     }
 
     /// Returns the URL of a request; the path starts with a slash.
-    #[must_use]
     pub fn at(&self, path: &str) -> String {
         format!("{self}{path}")
     }
 
     /// Returns the URL of a WebSocket; the path starts with a slash.
-    #[must_use]
     pub fn websocket_at(&self, path: &str) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "ws",
@@ -185,7 +178,6 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
 
 /// Reports whether the `Host` header of a request to a server on loopback has an IP address or `localhost`. A page of another
 /// site can let its own name resolve to 127.0.0.1, and could then read the responses (DNS rebinding).
-#[must_use]
 pub fn names_this_host(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -102,7 +102,6 @@ pub struct SessionOutline<'a> {
 impl SessionOutline<'_> {
     /// Returns the mean utilisation of the process if the driver reported it for at least half of the time, or else of
     /// the GPU, and its source. Sessions of earlier versions know it only for the time in which the process was busy.
-    #[must_use]
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
         let is_known = self.own_util.known.0 >= self.observed.0 / 2;
         let own = self.own_util.mean().filter(|_| is_known);
@@ -110,20 +109,17 @@ impl SessionOutline<'_> {
         own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Gpu)))
     }
 
-    #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
     }
 
     /// Whether it ended before a tick.
-    #[must_use]
     pub fn is_before(&self, tick: &Tick) -> bool {
         self.to < whole_micros(tick.sample.at)
     }
 }
 
 impl Session {
-    #[must_use]
     pub fn outline(&self) -> SessionOutline<'_> {
         SessionOutline {
             gpu: &self.key.gpu,
@@ -137,19 +133,16 @@ impl Session {
     }
 
     /// Returns the mean utilisation, and its source.
-    #[must_use]
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
         self.outline().util()
     }
 
-    #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
     }
 
     /// Whether it was there at a tick, whatever came after it. A tick that could not read the processes of the GPU says
     /// nothing against it.
-    #[must_use]
     pub fn is_there_at(&self, tick: &Tick, thresholds: &Thresholds) -> bool {
         let at = whole_micros(tick.sample.at);
         // The span before a tick that no longer shows the process ends with that tick.
@@ -157,7 +150,6 @@ impl Session {
     }
 
     /// Returns the unobserved time inside the session.
-    #[must_use]
     pub fn unobserved(&self) -> Micros {
         Micros(self.period().micros().0.saturating_sub(self.observed.0))
     }
@@ -234,7 +226,6 @@ impl UtilSum {
     }
 
     /// Returns the mean; `None` if the value was never known.
-    #[must_use]
     pub fn mean(self) -> Option<Centipercent> {
         let mean = self.sum.checked_div(u128::from(self.known.0))?;
         u32::try_from(mean).ok().map(Centipercent)
@@ -252,7 +243,6 @@ impl Sessions {
     /// Creates the fold. `open` are the open sessions of a history; a new history has none. To continue after a
     /// restart, push the last tick that they already contain only to the spans, so that its spans are closed by the
     /// next tick.
-    #[must_use]
     pub fn new(thresholds: Thresholds, open: impl IntoIterator<Item = Session>) -> Self {
         let open = open
             .into_iter()

@@ -34,7 +34,6 @@ pub enum Start {
 
 /// Walks back from the quarter hour of `now` over quarters that contain only this roll-up, and returns the first of
 /// them. [`within`] finds where in the quarter before it the run began.
-#[must_use]
 pub fn whole_quarters(totals: &Totals, gpu: &GpuUuid, roll_up: RollUp, now: Timestamp) -> Quarter {
     let present = Quarter::of(now);
     let mut first = present;
@@ -61,7 +60,6 @@ fn is_whole(total: &QuarterTotal, quarter: Quarter, roll_up: RollUp) -> bool {
 
 /// Finds the run of this roll-up at the end of a GPU's spans, which are in order of time. `None` if the last span has
 /// another roll-up, or is too old to apply to `now`.
-#[must_use]
 pub fn within<'a>(
     spans: impl DoubleEndedIterator<Item = &'a Span>,
     roll_up: RollUp,

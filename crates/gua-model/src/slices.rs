@@ -37,13 +37,11 @@ impl Slices {
     };
 
     /// Returns whether there are any slices. Without one, the time of a GPU is in no state and no capacity.
-    #[must_use]
     pub fn any(self) -> bool {
         self.count > 0
     }
 
     /// Returns what these slices have of an amount of the physical GPU.
-    #[must_use]
     pub(crate) fn part(self, amount: u64) -> u64 {
         let (each, rest) = (amount / self.of, amount % self.of);
         // Slices with these numbers get one more, so that nothing is left over.

@@ -87,25 +87,21 @@ pub struct OwnerPart {
 }
 
 impl Span {
-    #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
     }
 
     /// The cadence that the span's length implies: a span with a hole behind it is as long as its interval.
-    #[must_use]
     pub fn cadence(&self) -> Cadence {
         Cadence::new(Duration::from_micros(self.period().micros().0))
     }
 
     /// The physical GPU: this one, or the one that it is a MIG instance of.
-    #[must_use]
     pub fn physical(&self) -> &GpuUuid {
         self.parent.as_ref().unwrap_or(&self.gpu)
     }
 
     /// Whether the GPU was lost.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         let mut shares = self.shares.iter();
         shares.all(|share| share.verdict.unobserved() == Some(Missing::Gone))
@@ -113,20 +109,17 @@ impl Span {
 
     /// Whether any of the physical GPU is accounted for. Otherwise the time is no capacity, and neither states nor holders
     /// are counted: other GPUs of the tick, such as MIG instances, have all slices.
-    #[must_use]
     pub fn counts(&self) -> bool {
         self.slices.any()
     }
 
     /// Returns whether the GPU was in a state of this roll-up for a part of the span.
-    #[must_use]
     pub fn has(&self, roll_up: RollUp) -> bool {
         let mut shares = self.shares.iter();
         shares.any(|share| share.weight > 0 && share.verdict.state.roll_up() == Some(roll_up))
     }
 
     /// GPU time within `period`, observed or not.
-    #[must_use]
     pub fn gpu_time_within(&self, period: Period) -> Micros {
         Micros(self.ends(period).difference(|time| self.slices.part(time)))
     }
@@ -174,7 +167,6 @@ impl Span {
     }
 
     /// The distinct owners on the GPU; the unknown one counts as one.
-    #[must_use]
     pub fn owners(&self) -> BTreeSet<OwnerKey> {
         let key = |holder: &Holder| holder.owner.as_ref().map(|owner| owner.who.clone());
         let keys = self.holders.iter().map(key);
@@ -182,7 +174,6 @@ impl Span {
     }
 
     /// GPU time within `period` in which the state was observed.
-    #[must_use]
     pub fn observed_within(&self, period: Period) -> Micros {
         Micros(
             self.ends(period)
@@ -191,7 +182,6 @@ impl Span {
     }
 
     /// The energy within `period`; `None` where it is missing.
-    #[must_use]
     pub fn energy_within(&self, period: Period) -> Option<Millijoules> {
         self.ends(period)
             .some_difference(|time| self.energy_until(time))

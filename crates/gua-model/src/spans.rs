@@ -44,7 +44,6 @@ pub struct Spans {
 }
 
 impl Spans {
-    #[must_use]
     pub fn new(thresholds: Thresholds, floors: Floors) -> Self {
         Self {
             thresholds,
@@ -73,7 +72,6 @@ impl Spans {
     }
 
     /// The tick that was pushed last, whose spans are not known yet.
-    #[must_use]
     pub fn open(&self) -> Option<&Tick> {
         self.open.as_ref()
     }
@@ -213,7 +211,6 @@ impl Closing<'_> {
 }
 
 /// Number of GPUs of a sample that account for a part of a physical GPU. Reports count these.
-#[must_use]
 pub fn accounted(gpus: &[Gpu]) -> usize {
     let missing = missing_parents(gpus);
     let gpus: Vec<&Gpu> = gpus.iter().chain(&missing).collect();

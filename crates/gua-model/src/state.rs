@@ -30,13 +30,11 @@ crate::words! {
 
 impl State {
     /// Returns its index in [`State::ALL`].
-    #[must_use]
     pub const fn place(self) -> usize {
         self as usize
     }
 
     /// Returns its name in listings, where a GPU that nothing holds is called free.
-    #[must_use]
     pub fn in_listings(self) -> &'static str {
         match self {
             State::TrulyIdle => "free",
@@ -45,7 +43,6 @@ impl State {
     }
 
     /// Returns the share of a report that this state belongs to; `None` for states that are reported separately.
-    #[must_use]
     pub fn roll_up(self) -> Option<RollUp> {
         match self {
             State::Active | State::Stalled | State::Ghost => Some(RollUp::Active),
@@ -68,7 +65,6 @@ crate::words! {
 
 impl RollUp {
     /// Returns its index in [`RollUp::ALL`].
-    #[must_use]
     pub const fn place(self) -> usize {
         self as usize
     }
@@ -121,7 +117,6 @@ pub struct ThresholdOverrides {
 
 impl ThresholdOverrides {
     /// Returns the stored thresholds, overridden by the query's thresholds.
-    #[must_use]
     pub fn over(self, stored: Thresholds) -> Thresholds {
         Thresholds {
             active_util: self.active_util.unwrap_or(stored.active_util),
@@ -148,7 +143,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// Returns why the GPU is unobserved, if that is the verdict.
-    #[must_use]
     pub fn unobserved(&self) -> Option<Missing> {
         let why = self.evidence.unobserved.unwrap_or(Missing::Failed);
         (self.state == State::Unobserved).then_some(why)

@@ -19,7 +19,6 @@ use crate::total::OwnerTotal;
 use crate::unit::{Micros, Millijoules};
 
 /// The period of a month in a time zone.
-#[must_use]
 pub fn month_period(month: Date, zone: &TimeZone) -> Period {
     let next = month.checked_add(1.month()).ok();
     let next = next.and_then(|next| start_of_day(next, zone));
@@ -89,7 +88,6 @@ pub struct Balance {
 }
 
 impl Balance {
-    #[must_use]
     pub fn of(report: &Report) -> Self {
         let named = report.people.iter().filter(|row| row.name != UNKNOWN);
         let people: Micros = named.map(|row| row.sums.charged).sum();
@@ -107,7 +105,6 @@ impl Balance {
     }
 
     /// Capacity less all parts, in microseconds. Anything but zero is a fault of the program, and the page would show it.
-    #[must_use]
     pub fn difference(&self) -> i128 {
         let parts = [self.people, self.unowned, self.free, self.gap, self.old];
         let sum: i128 = parts.iter().map(|part| i128::from(part.0)).sum();
@@ -117,7 +114,6 @@ impl Balance {
 
 impl Statement {
     /// The statement of all, without any person's account.
-    #[must_use]
     pub fn of(report: &Report, month: Date, is_over: bool) -> Self {
         Self {
             month,
@@ -138,7 +134,6 @@ impl Statement {
 
 impl Account {
     /// The account of one person, from the report of all people: cut into days, and crossed with its slots.
-    #[must_use]
     pub fn of(month: Date, all: &Report, name: &str, sessions: PersonSessions) -> Self {
         let place = all.people.iter().position(|row| row.name == name);
         Self {
@@ -156,7 +151,6 @@ impl Account {
 
 /// Observed time of a session in the month. For imported rows, which have no holes of more than minutes, the time from
 /// the first row to the end of the last.
-#[must_use]
 pub fn session_time(hold: &Hold) -> Micros {
     hold.observed_within.unwrap_or_else(|| hold.period.micros())
 }

@@ -32,7 +32,6 @@ impl Default for SubUids {
 
 impl SubUids {
     /// Parses lines of the form `ada:100000:65536`; others are ignored, as by newuidmap(1).
-    #[must_use]
     pub fn parse(text: &str, uid_of: fn(&str) -> Option<Uid>) -> Self {
         let range = |line: &str| {
             let mut fields = line.trim().split(':');
@@ -52,7 +51,6 @@ impl SubUids {
 
     /// Returns the person whose subordinate uid this is; the uid itself if it is none. If the person's name is unknown,
     /// the first uid of the range is used instead.
-    #[must_use]
     pub fn person(&self, uid: Uid) -> Uid {
         let range = self.ranges.iter().find(|range| range.uids.contains(&uid.0));
         range.map_or(uid, |range| {

@@ -57,7 +57,6 @@ impl Layout {
 
 impl<R: ?Sized> Column<R> {
     /// The heading of this column.
-    #[must_use]
     pub fn header(&self) -> Header {
         Header {
             key: self.key.to_owned(),
@@ -77,7 +76,6 @@ pub struct Header {
 
 impl Header {
     /// A column that depends on the data, such as one per person.
-    #[must_use]
     pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -169,19 +167,16 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Cell {
-    #[must_use]
     pub fn share(share: Option<f64>) -> Self {
         share.map_or(Cell::Missing, Cell::Share)
     }
 
     /// Time on GPUs, if it is known.
-    #[must_use]
     pub fn time(time: Option<Micros>) -> Self {
         time.map_or(Cell::Missing, |time| Cell::Hours(time.hours()))
     }
 
     /// Energy, if it was counted.
-    #[must_use]
     pub fn energy(energy: Option<Millijoules>) -> Self {
         energy.map_or(Cell::Missing, |energy| {
             Cell::Kilowatthours(energy.kilowatthours())
@@ -189,7 +184,6 @@ impl Cell {
     }
 
     /// The cell for people, with few digits.
-    #[must_use]
     pub fn shown(&self) -> String {
         match self {
             Cell::Text(text) => sanitize(text),
@@ -207,7 +201,6 @@ impl Cell {
     }
 
     /// The number of a measure, with up to six decimals; `None` for every other kind of cell.
-    #[must_use]
     pub fn measure(&self) -> Option<f64> {
         match self {
             Cell::Hours(number)
@@ -224,7 +217,6 @@ impl Cell {
     }
 
     /// The cell for programs: numbers with up to six decimals, nothing if nothing was measured.
-    #[must_use]
     pub fn exact(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -238,7 +230,6 @@ impl Cell {
         }
     }
 
-    #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self, Cell::Text(_))
     }
@@ -263,7 +254,6 @@ fn shown_change(change: &Cell) -> String {
 }
 
 /// The number with six decimals, which is a few milliseconds of an hour.
-#[must_use]
 pub fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
@@ -277,7 +267,6 @@ pub struct Table {
 
 impl Table {
     /// An empty table with these headings.
-    #[must_use]
     pub fn new<const N: usize>(columns: [(&str, &str); N]) -> Self {
         Self {
             columns: columns.map(|(key, title)| Header::new(key, title)).into(),
@@ -308,7 +297,6 @@ impl Table {
     }
 
     /// Some of its columns, by position.
-    #[must_use]
     pub fn only(&self, places: &[usize]) -> Self {
         let row = |row: &Vec<Cell>| {
             let cell = |place: &usize| row.get(*place).cloned().unwrap_or(Cell::Missing);
@@ -322,7 +310,6 @@ impl Table {
     }
 
     /// The table as text, two blanks between columns, numbers to the right.
-    #[must_use]
     pub fn text(&self, indent: usize) -> String {
         let indent = " ".repeat(indent);
         let lines = self.lines(None);
@@ -392,7 +379,6 @@ impl Table {
 
 /// Widths of the columns that fit into `width`; `None` for a dropped column. The columns with the lowest priority are
 /// dropped until the narrowest form of the others fits; then the widest are truncated until all do.
-#[must_use]
 pub fn fitted(layouts: &[Layout], natural: &[usize], width: usize) -> Vec<Option<usize>> {
     let narrowest = |place: usize| match layouts[place].min_width {
         None => natural[place],

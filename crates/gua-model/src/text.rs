@@ -11,7 +11,6 @@ use crate::Bytes;
 
 /// Reports whether a character could control a terminal or reverse a line: control characters, bidirectional marks,
 /// invisible characters.
-#[must_use]
 pub fn is_harmful(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -19,7 +18,6 @@ pub fn is_harmful(letter: char) -> bool {
 }
 
 /// Replaces every harmful character by a visible one.
-#[must_use]
 pub fn sanitize(text: &str) -> String {
     let shown = |letter| {
         if is_harmful(letter) {
@@ -32,7 +30,6 @@ pub fn sanitize(text: &str) -> String {
 }
 
 /// Formats a value for an error message: without terminal controls, and truncated.
-#[must_use]
 pub fn in_message(value: &str) -> String {
     const SHOWN: usize = 60;
     let mut letters = value.chars();
@@ -46,7 +43,6 @@ pub fn in_message(value: &str) -> String {
 
 /// Escapes a text for a CSV cell, before quoting. A text that a spreadsheet would evaluate as a formula gets a leading
 /// apostrophe, because names of users and processes come from other people.
-#[must_use]
 pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
     match is_formula {
@@ -57,13 +53,11 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the width of a text in terminal columns: a Hangul or Chinese character takes two.
-#[must_use]
 pub fn columns(text: &str) -> usize {
     text.width()
 }
 
 /// Sanitizes the text and truncates it to `room` columns; a truncated text ends in an ellipsis.
-#[must_use]
 pub fn clip(text: &str, room: usize) -> String {
     let text = sanitize(text);
     if columns(&text) <= room {
@@ -87,7 +81,6 @@ pub fn clip(text: &str, room: usize) -> String {
 
 /// Splits a text between words into lines of at most `room` columns. A word that is longer than a line is not divided, so
 /// that it can be copied.
-#[must_use]
 pub fn wrapped(words: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -109,7 +102,6 @@ pub fn wrapped(words: &str, room: usize) -> Vec<String> {
 }
 
 /// Wraps the lines of a page. Further lines begin below the last column of the line, or where the line began.
-#[must_use]
 pub fn wrapped_page(page: &str, room: usize) -> String {
     let mut out = String::new();
     for line in page.lines() {
@@ -152,27 +144,23 @@ fn columns_shown(text: &str) -> usize {
 }
 
 /// Gigabytes (2^30 bytes) with one decimal, rounded down.
-#[must_use]
 pub fn gigabytes(bytes: Bytes) -> String {
     let tenths = gigabyte_tenths(bytes);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Tenths of a gigabyte (2^30 bytes), rounded down.
-#[must_use]
 pub fn gigabyte_tenths(bytes: Bytes) -> u64 {
     bytes.whole_mb() * 10 / 1024
 }
 
 /// Formats a count with its noun: `1 row`, `2 rows`.
-#[must_use]
 pub fn counted(number: u64, one: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {one}{ending}")
 }
 
 /// Formats a duration: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
-#[must_use]
 pub fn short_age(age: Duration) -> String {
     let seconds = age.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

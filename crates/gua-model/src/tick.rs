@@ -16,7 +16,6 @@ pub struct Tick {
 }
 
 impl Tick {
-    #[must_use]
     pub fn cadence(&self) -> Cadence {
         Cadence::new(self.interval)
     }

@@ -61,7 +61,6 @@ pub struct GpuQuarter {
 pub type NamedTotal<'a> = (&'a GpuUuid, &'a QuarterTotal);
 
 impl GpuQuarter {
-    #[must_use]
     pub fn named(&self) -> NamedTotal<'_> {
         (&self.gpu, &self.total)
     }
@@ -223,7 +222,6 @@ impl QuarterTotal {
     }
 
     /// Returns the pieces of sessions of imported rows.
-    #[must_use]
     pub fn imported_sessions(&self) -> &[ImportedSession] {
         let part = self.imported.as_ref();
         part.map_or(&[], |part| part.sessions.as_slice())
@@ -272,7 +270,6 @@ impl QuarterTotal {
     }
 
     /// Returns the totals of one person, given by the name that reports show. The states of a GPU do not belong to one person.
-    #[must_use]
     pub(crate) fn of_person(&self, person: &str) -> Self {
         let mut owners = self.owners.clone();
         owners.retain(|owner, _| owner.shown() == person);
@@ -283,7 +280,6 @@ impl QuarterTotal {
     }
 
     /// Returns the time in the states of a roll-up.
-    #[must_use]
     pub fn time_in(&self, roll_up: RollUp) -> Micros {
         let states = self.states.iter();
         let states = states.filter(|((state, _), _)| state.roll_up() == Some(roll_up));
@@ -291,7 +287,6 @@ impl QuarterTotal {
     }
 
     /// Ticks that reports count: none for a GPU whose MIG instances had all of its slices, which are counted instead.
-    #[must_use]
     pub fn counted_ticks(&self) -> u64 {
         match self.states.is_empty() {
             true => 0,
@@ -325,7 +320,6 @@ impl StateTotal {
         self.ticks += other.ticks;
     }
 
-    #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
         energy::known(self.energy, self.energy_known)
     }
@@ -367,19 +361,16 @@ impl OwnerTotal {
     }
 
     /// Returns the held time of own ticks.
-    #[must_use]
     pub fn own_held(&self) -> Micros {
         Micros(self.held.0.saturating_sub(self.imported.time.0))
     }
 
     /// Returns the charged time. `None` if only imported rows know the owner: they do not say how a GPU was shared.
-    #[must_use]
     pub fn charged_time(&self) -> Option<Micros> {
         (self.own_held() > Micros(0) || self.imported.ticks == 0).then_some(self.charged)
     }
 
     /// Returns the energy. `None` if none was counted while something was held; an owner who held nothing drew nothing.
-    #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
         let held_nothing = self.held == Micros(0) && self.imported.ticks == 0;
         match held_nothing {
@@ -389,14 +380,12 @@ impl OwnerTotal {
     }
 
     /// Reports whether all held time is charged: imported rows do not say how a GPU was shared.
-    #[must_use]
     pub fn charged_is_all(&self) -> bool {
         self.imported.ticks == 0
     }
 
     /// Reports whether energy was counted for nearly all of the held time: ticks at the end of a run have none, and
     /// imported rows do not say what a GPU drew.
-    #[must_use]
     pub fn energy_is_all(&self) -> bool {
         let held = self.own_held().0;
         let uncounted = held.saturating_sub(self.energy_known.0);
@@ -404,7 +393,6 @@ impl OwnerTotal {
     }
 
     /// Returns the idle-held share of the held time; for imported rows alone, of their ticks.
-    #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
         if self.own_held() == Micros(0) {
             return ratio(self.imported.idle_held.into(), self.imported.ticks.into());
@@ -413,37 +401,31 @@ impl OwnerTotal {
     }
 
     /// Returns the held hours.
-    #[must_use]
     pub fn hours(&self) -> f64 {
         self.held.hours()
     }
 
-    #[must_use]
     pub fn idle_hours(&self) -> f64 {
         self.idle_held.hours()
     }
 
     /// Returns the held hours in which the GPU was free.
-    #[must_use]
     pub fn free_hours(&self) -> f64 {
         self.free.hours()
     }
 
     /// Returns the held time that was neither idle-held nor on a free GPU. Time without a utilisation reading counts as
     /// used.
-    #[must_use]
     pub fn used(&self) -> Micros {
         let unused = self.idle_held.0.saturating_add(self.free.0);
         Micros(self.held.0.saturating_sub(unused))
     }
 
     /// Returns the used share of the held time.
-    #[must_use]
     pub fn used_share(&self) -> Option<f64> {
         ratio(self.used().0.into(), self.held.0.into())
     }
 
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.ticks
     }
@@ -451,13 +433,11 @@ impl OwnerTotal {
 
 impl GpuTotal {
     /// Returns the period from the first span to the last.
-    #[must_use]
     pub fn hull(&self) -> Option<Period> {
         Some(Period::new(self.first?, self.last?))
     }
 
     /// Returns the mean utilisation in percent.
-    #[must_use]
     pub fn util(&self) -> Option<f64> {
         ratio(self.util_sum, u128::from(self.util_known.0) * 100)
     }

@@ -43,13 +43,11 @@ impl Bytes {
     /// Number of bytes in a megabyte, as the replaced tools count.
     pub const PER_MB: u64 = 1_048_576;
 
-    #[must_use]
     pub const fn from_mb(mb: u64) -> Self {
         Self(mb.saturating_mul(Self::PER_MB))
     }
 
     /// Returns whole megabytes, rounded down: the unit of the 100 MB rule.
-    #[must_use]
     pub const fn whole_mb(self) -> u64 {
         self.0 / Self::PER_MB
     }
@@ -57,7 +55,6 @@ impl Bytes {
 
 impl Milliwatts {
     /// Returns whole watts for display, rounded to the nearest, halves up.
-    #[must_use]
     pub const fn whole_watts(self) -> u64 {
         self.0.saturating_add(500) / 1000
     }
@@ -91,7 +88,6 @@ macro_rules! adds_up {
 adds_up!(Bytes, Micros, Millijoules);
 
 /// Converts a whole number for display or a ratio. Numbers above 2^53 are rounded.
-#[must_use]
 #[expect(
     clippy::cast_precision_loss,
     reason = "the last step before a number is shown"
@@ -102,7 +98,6 @@ pub const fn float(number: u64) -> f64 {
 
 impl Millijoules {
     /// Returns kilowatt-hours, for display. Sums are made of whole millijoules, before conversion.
-    #[must_use]
     pub fn kilowatthours(self) -> f64 {
         float(self.0) / 3.6e9
     }
@@ -123,13 +118,11 @@ impl Micros {
 
     pub const PER_SECOND: u64 = 1_000_000;
 
-    #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(Self::PER_SECOND))
     }
 
     /// Returns hours, for display. Add whole microseconds first and convert the sum. Whole seconds stay exact.
-    #[must_use]
     pub fn hours(self) -> f64 {
         let (seconds, rest) = (self.0 / Self::PER_SECOND, self.0 % Self::PER_SECOND);
         (float(seconds) + float(rest) / float(Self::PER_SECOND)) / 3600.0
@@ -146,7 +139,6 @@ impl Percent {
     pub const HUNDRED: Self = Self(100);
 
     /// Returns `None` for anything over a hundred.
-    #[must_use]
     pub fn new(value: u32) -> Option<Self> {
         u8::try_from(value)
             .ok()
@@ -154,7 +146,6 @@ impl Percent {
             .map(Self)
     }
 
-    #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }

@@ -60,7 +60,6 @@ impl<K: Ord, V> VecMap<K, V> {
         follows
     }
 
-    #[must_use]
     pub fn get(&self, key: &K) -> Option<&V> {
         let place = self.0.binary_search_by(|(mine, _)| mine.cmp(key)).ok()?;
         self.0.get(place).map(|(_, value)| value)
@@ -89,12 +88,10 @@ impl<K, V> VecMap<K, V> {
         self.0.iter_mut().map(|(key, value)| (&*key, value))
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

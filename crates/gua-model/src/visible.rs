@@ -22,7 +22,6 @@ enum Entry {
 }
 
 impl VisibleDevices {
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         Self {
             entries: text.split(',').map_while(Entry::parse).collect(),
@@ -31,14 +30,12 @@ impl VisibleDevices {
 
     /// Parses a list that a person wrote for this program and not for CUDA: `None` if an entry is neither a number nor
     /// a UUID.
-    #[must_use]
     pub fn parse_whole(text: &str) -> Option<Self> {
         let entries: Option<Vec<Entry>> = text.split(',').map(Entry::parse).collect();
         entries.map(|entries| Self { entries })
     }
 
     /// Returns the selected GPUs. A GPU in MIG mode is replaced by its instances.
-    #[must_use]
     pub fn gpus(&self, gpus: &[Gpu]) -> BTreeSet<GpuUuid> {
         let mut selected = BTreeSet::new();
         for entry in &self.entries {
@@ -83,7 +80,6 @@ impl Entry {
 }
 
 /// Whether a text begins like the UUID of a GPU or a MIG instance.
-#[must_use]
 pub fn is_uuid(text: &str) -> bool {
     text.starts_with("GPU-") || text.starts_with("MIG-")
 }

@@ -25,13 +25,11 @@ impl Histogram {
         self.bins[bin] = self.bins[bin].saturating_add(1);
     }
 
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.bins.iter().map(|count| u64::from(*count)).sum()
     }
 
     /// Returns the number of samples at or over `threshold`; `None` if the threshold is not an edge.
-    #[must_use]
     pub fn at_or_over(&self, threshold: Percent) -> Option<u64> {
         let bin = EDGES.iter().position(|edge| *edge == threshold.get())?;
         Some(self.bins[bin..].iter().map(|count| u64::from(*count)).sum())
@@ -54,7 +52,6 @@ pub struct UtilWindow {
 impl UtilWindow {
     /// Builds a window from `(driver time in microseconds, value)` in order of time. `since` is the driver time of the
     /// last sample of the previous read. If the buffer reaches back to it, the window covers all the time in between.
-    #[must_use]
     pub fn new(since: Option<u64>, samples: &[(u64, u32)]) -> Self {
         let mut window = Self::default();
         for (_, value) in samples {
@@ -87,20 +84,17 @@ impl UtilWindow {
     }
 
     /// Returns the number of valid samples.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.histogram.total()
     }
 
     /// Returns the mean in percent; `None` without samples.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let samples = self.samples();
         (samples > 0).then(|| float(self.sum) / float(samples))
     }
 
     /// Returns the mean in whole hundredths of a percent, rounded down; `None` without samples.
-    #[must_use]
     pub fn mean_centipercent(&self) -> Option<Centipercent> {
         let mean = self.sum.saturating_mul(100).checked_div(self.samples())?;
         u32::try_from(mean).ok().map(Centipercent)
@@ -108,7 +102,6 @@ impl UtilWindow {
 
     /// Reports whether the samples cover all of the time since the previous read, with a tolerance of one sample period
     /// or a tenth of the time, whichever is longer.
-    #[must_use]
     pub fn covers(&self, elapsed: Duration) -> bool {
         let Some(period) = u32::try_from(self.samples())
             .ok()

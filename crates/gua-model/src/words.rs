@@ -41,7 +41,6 @@ macro_rules! words {
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$Value),*];
 
             /// Returns the word for the value.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$Value => $word,)*
@@ -49,7 +48,6 @@ macro_rules! words {
             }
 
             /// Returns the value of a word.
-            #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.as_str() == word)
             }

@@ -32,7 +32,6 @@ impl Xid {
     ];
 
     /// Reports whether a code means trouble with the GPU. [`Xid::RECOVERY`] does if it names an action.
-    #[must_use]
     pub fn is_fault(code: u16) -> bool {
         Self::FAULTS.contains(&code)
     }

@@ -15,7 +15,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    #[must_use]
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
@@ -26,7 +25,6 @@ impl Backoff {
     }
 
     /// Returns the remaining delay; `None` if a retry is allowed now.
-    #[must_use]
     pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.free_at.checked_sub(now).filter(|rest| !rest.is_zero())
     }

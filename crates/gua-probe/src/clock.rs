@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the wall-clock time.
-#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that asks the time"
@@ -18,19 +17,16 @@ pub fn now() -> Timestamp {
 }
 
 /// Returns the time since boot including suspend. It never jumps.
-#[must_use]
 pub fn since_boot() -> Duration {
     duration(ClockId::Boottime)
 }
 
 /// Returns the monotonic clock, for deadlines and schedules. It never jumps, and stops during suspend.
-#[must_use]
 pub fn monotonic() -> Duration {
     duration(ClockId::Monotonic)
 }
 
 /// Returns the CPU time that all threads of this process have used.
-#[must_use]
 pub fn processor_time() -> Duration {
     duration(ClockId::ProcessCPUTime)
 }

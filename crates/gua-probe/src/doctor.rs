@@ -73,7 +73,6 @@ pub fn gather(
 }
 
 /// Reports whether a library exists. A bare name is resolved by the loader, so its absence cannot be determined.
-#[must_use]
 pub fn exists(library: &Path) -> Option<bool> {
     let has_directory = library.as_os_str().as_encoded_bytes().contains(&b'/');
     let path = library.to_owned();

@@ -109,7 +109,6 @@ impl DriverFault {
     }
 
     /// Returns the message without the details of the library's loader.
-    #[must_use]
     pub fn summary(&self) -> String {
         match self.failed_init() {
             Some((sentence, _)) => format!("{INIT_FAILED}{sentence}"),
@@ -126,7 +125,6 @@ impl DriverFault {
     }
 
     /// Returns what the user can do about it; `None` if there is nothing to do.
-    #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             DriverFault::LibraryNotFound { .. } => Some(INSTALL),

@@ -36,19 +36,16 @@ impl Default for HostRoot {
 
 impl HostRoot {
     /// Returns the root directory of the running host.
-    #[must_use]
     pub fn real() -> Self {
         Self::default()
     }
 
     /// Returns a path below the root directory.
-    #[must_use]
     pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
         self.0.join(path)
     }
 
     /// Whether systemd is the service manager of the host (sd_booted(3)). In most containers, it is not.
-    #[must_use]
     pub fn runs_systemd(&self) -> bool {
         self.join("run/systemd/system").is_dir()
     }
@@ -71,7 +68,6 @@ pub struct Kernel {
 }
 
 /// Reads the name and version of the running kernel.
-#[must_use]
 pub fn kernel() -> Kernel {
     let names = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -83,7 +79,6 @@ pub fn kernel() -> Kernel {
 }
 
 /// Returns the host name.
-#[must_use]
 pub fn name() -> String {
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()

@@ -68,7 +68,6 @@ impl Keeper {
     }
 
     /// Requests a sample without waiting for it.
-    #[must_use]
     pub fn begin(&self) -> Pending {
         let deadline = match self.has_answered.load(Ordering::Acquire) {
             true => self.deadline,

@@ -71,7 +71,6 @@ struct Scanned {
 }
 
 impl Probe {
-    #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
         let kernel_log = KernelLog::open(options.kernel_log.as_deref());
         let backend = Box::new(Nvml::new(options.library.clone()));
@@ -122,7 +121,6 @@ impl Probe {
 
     /// Returns when [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer covers after it
     /// was last read. `None` while no GPU has a buffer.
-    #[must_use]
     pub fn drain_due(&self) -> Option<Duration> {
         self.backend.drain_due()
     }

@@ -156,13 +156,11 @@ impl Default for ProcessTable {
 
 impl ProcessTable {
     /// A table that resolves PIDs of this process's own namespace, such as those of claims.
-    #[must_use]
     pub fn new(root: ProcRoot, passwd: Passwd) -> Self {
         Self::with(Tree::new(root), Names::new(passwd))
     }
 
     /// Returns a table for the PIDs that the driver reports.
-    #[must_use]
     pub(crate) fn of_driver(options: ProbeOptions) -> Self {
         let mut tree = Tree::new(options.proc_root);
         tree.driver_pids = options.driver_pids;

@@ -46,7 +46,6 @@ pub struct ReaderOptions {
 
 impl ReaderOptions {
     /// Uses the running binary as its own reader.
-    #[must_use]
     pub fn this_program(probe: ProbeOptions, deadline: Duration) -> Self {
         Self {
             // The link and not the path behind it: after an update of the binary on disk it still refers to this
@@ -95,7 +94,6 @@ const MAX_STUCK: usize = 3;
 
 impl Reader {
     /// Creates a reader. The child is started with the first sample.
-    #[must_use]
     pub fn new(options: ReaderOptions) -> Self {
         let pause = FaultBackoff::new(options.first_pause, options.longest_pause);
         Self {
@@ -152,7 +150,6 @@ impl Reader {
     }
 
     /// Returns what a caller with its own event loop can poll; `None` while nothing is requested.
-    #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         let (child, request) = (self.child.as_ref()?, self.request.as_ref()?);
         Some(child.waiting(request.until))
@@ -181,7 +178,6 @@ impl Reader {
     }
 
     /// Returns the child's pid, if there is a child.
-    #[must_use]
     pub fn child_pid(&self) -> Option<u32> {
         self.child.as_ref().map(|child| child.process.id())
     }

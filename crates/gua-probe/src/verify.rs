@@ -234,7 +234,6 @@ impl Verification {
     }
 
     /// Reports whether everything agrees: no reading, GPU or process that nvidia-smi shows is missing or different.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         let has = |verdict: Verdict| {
             COLUMNS.iter().any(|column| {
@@ -251,7 +250,6 @@ impl Verification {
     }
 
     /// Returns the report. It has no names, UUIDs and process IDs.
-    #[must_use]
     pub fn text(&self, version: &str) -> String {
         let mut out = String::new();
         let driver = self.driver.as_deref().unwrap_or("unknown");

@@ -68,7 +68,6 @@ impl ListedGpus {
         Self(gpus.map(name).collect())
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

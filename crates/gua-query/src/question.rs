@@ -69,7 +69,6 @@ pub enum WindowEnd {
 
 impl Question {
     /// Asks for all GPUs and all people of a window, up to now.
-    #[must_use]
     pub fn of_window(window: Period, zone: TimeZone, now: Timestamp) -> Self {
         Self {
             window: Period::new(window.from(), window.to().min(now)),
@@ -88,7 +87,6 @@ impl Question {
     }
 
     /// The scope of the fold, once the chosen GPUs and the known part of the window are found.
-    #[must_use]
     pub(crate) fn scope(&self, gpus: Option<BTreeSet<GpuUuid>>, known: Period) -> Scope {
         let unit = self.unit;
         Scope {
@@ -127,7 +125,6 @@ pub struct StatementQuestion {
 
 impl StatementQuestion {
     /// Question for the report that the statement is made from.
-    #[must_use]
     pub fn report(&self) -> Question {
         let period = month_period(self.month, &self.zone);
         Question {
@@ -209,7 +206,6 @@ pub struct IdleQuestion {
 
 impl IdleQuestion {
     /// Asks about the GPUs that are idle in a sample.
-    #[must_use]
     pub fn of_sample(sample: &Sample, thresholds: Thresholds) -> Self {
         let is_idle =
             |gpu: &&Gpu| gpu.place.counts() && is_idle_now(classify(gpu, &thresholds, None).state);

@@ -221,7 +221,6 @@ pub struct GpuInfo {
 impl GpuInfo {
     /// Returns the facts from which the coverage of a GPU is computed. Earlier versions did not record the parents of
     /// short-lived instances, whose UUIDs show what they are.
-    #[must_use]
     pub fn known(&self) -> KnownGpu {
         KnownGpu {
             first: self.first_seen,

@@ -93,7 +93,6 @@ impl fmt::Debug for View {
 
 impl View {
     /// Limits what a viewer sees of records.
-    #[must_use]
     pub fn new(records: Box<dyn Records>, viewer: Viewer, others: Others) -> Self {
         let had_one_name = records.owners().is_ok_and(|owners| {
             let of_viewer = owners.iter().filter_map(|owner| match owner {

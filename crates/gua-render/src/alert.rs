@@ -55,7 +55,6 @@ pub struct AlertDocument<'a> {
 }
 
 impl<'a> AlertDocument<'a> {
-    #[must_use]
     pub fn new(message: &'a AlertMessage) -> Self {
         Self {
             schema: ALERT,
@@ -149,7 +148,6 @@ documents! {
 
 impl AlertRow {
     /// Returns why its messages cannot be sent, with its name.
-    #[must_use]
     pub fn problem(&self) -> Option<String> {
         let (name, problem) = (sanitize(&self.name), sanitize(self.problem.as_deref()?));
         Some(format!("alert {name}: {problem}"))
@@ -158,13 +156,11 @@ impl AlertRow {
 
 impl AlertsDocument {
     /// Returns all columns as a table.
-    #[must_use]
     pub fn table(&self) -> Table {
         Table::of(AlertRow::COLUMNS, &self.alerts)
     }
 
     /// Returns the text for a terminal. All alerts must be of the sender `by`.
-    #[must_use]
     pub fn text(&self, by: Sender, zone: &TimeZone) -> String {
         if self.alerts.is_empty() {
             let conditions = When::ALL.into_iter();
@@ -192,13 +188,11 @@ impl AlertsDocument {
 
 impl AlertHistoryDocument {
     /// Returns all columns as a table.
-    #[must_use]
     pub fn table(&self) -> Table {
         Table::of(DeliveryRow::COLUMNS, &self.messages)
     }
 
     /// Returns the text for a terminal.
-    #[must_use]
     pub fn text(&self, zone: &TimeZone) -> String {
         if self.messages.is_empty() {
             return "no messages yet\n".to_owned();

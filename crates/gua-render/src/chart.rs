@@ -81,7 +81,6 @@ impl Shown {
     ];
 
     /// Colours.
-    #[must_use]
     pub const fn tone(self) -> Tone {
         match self {
             Shown::Active => Tone::Active,
@@ -116,7 +115,6 @@ pub struct StateHours {
 
 impl StateHours {
     /// Hours in one state; 0 if the value is negative or not a number.
-    #[must_use]
     pub fn of(&self, state: Shown) -> f64 {
         let hours = match state {
             Shown::Active => self.active,
@@ -133,13 +131,11 @@ impl StateHours {
     }
 
     /// Hours in all states.
-    #[must_use]
     pub fn total(&self) -> f64 {
         Shown::ALL.iter().map(|state| self.of(*state)).sum()
     }
 
     /// Hours in which a GPU is held.
-    #[must_use]
     pub fn held(&self) -> f64 {
         Shown::HELD.iter().map(|state| self.of(*state)).sum()
     }

@@ -120,7 +120,6 @@ macro_rules! documents {
 macro_rules! constructor {
     ($vis:vis $Name:ident, ($($argument:ident: $type:ty),*), $( $key:ident = $value:expr, )*) => {
         impl $Name {
-            #[must_use]
             $vis fn new($($argument: $type),*) -> Self {
                 Self { $( $key: $value, )* }
             }
@@ -218,7 +217,6 @@ pub(crate) fn zone_name(zone: &TimeZone, at: Timestamp) -> String {
 }
 
 /// A document as indented JSON with a final newline.
-#[must_use]
 pub fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document);
     text.expect("documents have string keys and finite numbers") + "\n"
@@ -226,7 +224,6 @@ pub fn pretty(document: &impl Serialize) -> String {
 
 /// A document as indented JSON with sorted keys and a final newline. Control characters that JSON allows in a text are
 /// escaped, so that it is safe on a terminal.
-#[must_use]
 pub fn sorted(document: &impl Serialize) -> String {
     let value =
         serde_json::to_value(document).expect("documents have string keys and finite numbers");

@@ -27,7 +27,6 @@ use crate::listing::row::Kept;
 const LABEL: usize = 16;
 
 /// Returns the page with bold headings; the output removes them where colors are disabled.
-#[must_use]
 pub fn text(answer: &Answer, keeps: &[Kept], zone: &TimeZone) -> String {
     let mut page = Page {
         out: String::new(),

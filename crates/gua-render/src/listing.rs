@@ -248,7 +248,6 @@ documents! {
 
 impl ListDocument {
     /// Returns the list as one table: a line per holder, and one for a GPU without holders.
-    #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new([("at", "at"), ("driver_version", "driver_version")]);
         let gpu = headers("", ListedGpu::COLUMNS);
@@ -361,7 +360,6 @@ pub struct Granted {
 
 impl AvailableDocument {
     /// Returns the document as one table: a line per GPU, and per holder and lease of a GPU that is not free.
-    #[must_use]
     pub fn table(&self) -> Table {
         let first = ["at", "rule", "available"].map(|key| (key, key));
         let mut table = Table::new(first);
@@ -449,7 +447,6 @@ pub struct QueueEntry {
 
 impl ClaimsDocument {
     /// Returns the document as one table: a line per leased GPU and per waiting request.
-    #[must_use]
     pub fn table(&self) -> Table {
         let leased = self.claims.iter().flat_map(|ClaimEntry { claim, gpus }| {
             let who = (&claim.user, claim.uid, claim.for_pid, &claim.for_comm);

@@ -141,7 +141,6 @@ pub struct Facts<'a> {
 
 impl HeldGpu {
     /// Adds the idle time at a moment to a process.
-    #[must_use]
     pub fn new(holding: Holding, idle: Option<Idle>, at: Timestamp) -> Self {
         Self {
             holding,
@@ -175,7 +174,6 @@ impl Holding {
 
 impl MeDocument {
     /// Returns the processes as one table.
-    #[must_use]
     pub fn table(&self) -> Table {
         let gpus = || self.gpus.iter().flatten();
         let idle = gpus().map(|held| &held.idle);
@@ -183,13 +181,11 @@ impl MeDocument {
             .beside(Table::of(IdleTime::COLUMNS, idle))
     }
 
-    #[must_use]
     pub fn json(&self) -> String {
         pretty(self)
     }
 
     /// Returns the text for a terminal.
-    #[must_use]
     pub fn text(&self, zone: &TimeZone) -> String {
         let mut out = self.holdings(zone);
         for nudge in &self.nudges {
@@ -254,7 +250,6 @@ impl MeDocument {
     }
 
     /// Returns the lines of a log-in message. Empty if there is nothing to do.
-    #[must_use]
     pub fn login_message(&self) -> String {
         let idle = self.releasable.iter().map(Releasable::sentence);
         let waiting = self.queue.iter().map(QueuePlace::sentence);

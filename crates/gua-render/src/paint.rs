@@ -5,7 +5,6 @@ use gua_model::Tone;
 use gua_model::palette::{Emphasis, MUTED};
 
 /// Returns the style of text in a tone: `format!("{style}text{style:#}")`.
-#[must_use]
 pub const fn style(tone: Tone) -> Style {
     let colours = tone.colours();
     let style = coloured(colours.terminal);
@@ -17,13 +16,11 @@ pub const fn style(tone: Tone) -> Style {
 }
 
 /// Returns the style of a bar's part, which is drawn with the tone's glyph.
-#[must_use]
 pub const fn bar(tone: Tone) -> Style {
     coloured(tone.colours().terminal)
 }
 
 /// Returns the style of text that matters less.
-#[must_use]
 pub const fn muted() -> Style {
     coloured(MUTED)
 }

@@ -14,7 +14,6 @@ use crate::document::{Number, Rows, Share, documents, local, pretty, rows};
 use crate::table::{Cell, Table, table};
 
 /// Returns the status of a limit as one word.
-#[must_use]
 pub fn status(standing: &Standing) -> &'static str {
     match standing.used {
         _ if standing.is_over() => "over",
@@ -25,7 +24,6 @@ pub fn status(standing: &Standing) -> &'static str {
 }
 
 /// Formats a term for display. A rolling window is written as a duration.
-#[must_use]
 pub fn term(per: Term) -> String {
     match per {
         Term::Day => "day".to_owned(),
@@ -41,7 +39,6 @@ pub fn term(per: Term) -> String {
     }
 }
 
-#[must_use]
 pub fn who(who: &Who) -> String {
     match who {
         Who::Person(name) => name.clone(),
@@ -51,7 +48,6 @@ pub fn who(who: &Who) -> String {
 }
 
 /// Returns an amount as a cell: GPU-hours or kilowatt-hours.
-#[must_use]
 pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
     match (measure, amount) {
         (_, None) => Cell::Missing,
@@ -61,7 +57,6 @@ pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
 }
 
 /// Returns the usage for display. If only a part was measured, it is shown as a lower bound.
-#[must_use]
 pub fn used(standing: &Standing) -> Cell {
     let of = |number| amount(standing.limit.measure, number);
     match (standing.used, standing.at_least) {
@@ -71,7 +66,6 @@ pub fn used(standing: &Standing) -> Cell {
 }
 
 /// Returns the unit of a measure.
-#[must_use]
 pub fn unit(measure: Measure) -> &'static str {
     match measure {
         Measure::Energy => "kWh",
@@ -80,7 +74,6 @@ pub fn unit(measure: Measure) -> &'static str {
 }
 
 /// Returns the use of a limit as words: `charged 80.0 of 100.0 h per month`.
-#[must_use]
 pub fn use_of(standing: &Standing) -> String {
     let limit = &standing.limit;
     let most = amount(limit.measure, Some(limit.most)).shown();
@@ -141,7 +134,6 @@ fn number(standing: &Standing, number: Option<u64>) -> Option<Number> {
 }
 
 /// Returns one row per limit and subject, for machine-readable output.
-#[must_use]
 pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
     standings.iter().map(QuotaRow::new).collect()
 }
@@ -172,25 +164,21 @@ documents! {
 }
 
 /// Returns the limits as JSON.
-#[must_use]
 pub fn json(standings: &[Standing], at: Timestamp, zone: &TimeZone) -> String {
     pretty(&QuotaDocument::new(standings, at, zone))
 }
 
 /// Returns the table of [`percentages`] as JSON.
-#[must_use]
 pub fn percentages_json(percentages: Table, at: Timestamp, zone: &TimeZone) -> String {
     pretty(&PercentagesDocument::new(percentages, at, zone))
 }
 
 /// Returns the rows of [`quota_rows`] as a table.
-#[must_use]
 pub fn table(standings: &[Standing]) -> Table {
     Table::of(QuotaRow::COLUMNS, quota_rows(standings))
 }
 
 /// Formats the limits for display, with fewer columns than [`quota_rows`] and more words.
-#[must_use]
 pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
     let words = |standing: &Standing| match (status(standing), standing.reached) {
         ("pace", Some(at)) => format!("over on {}", local(at, zone, "%a %Y-%m-%d %H:%M")),
@@ -226,7 +214,6 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
 }
 
 /// Returns a note about a limit as one sentence.
-#[must_use]
 pub fn note(LimitNote { source, problem }: &LimitNote) -> String {
     match problem {
         LimitProblem::Overruled { by, source: host } => {
@@ -245,7 +232,6 @@ fn share_of(standing: &Standing) -> Option<f64> {
 }
 
 /// Returns the percentages of gpu_stats' notes: a row for each user, a column for each term.
-#[must_use]
 pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
     let users = terms.iter().flat_map(|(_, sums)| sums.users());
     let users = users.filter(|user| only.is_none_or(|only| only == *user));

@@ -72,7 +72,6 @@ pub struct Page<'a> {
 
 impl Page<'_> {
     /// The zone that times are shown in, by its name.
-    #[must_use]
     pub fn zone_name(&self) -> String {
         zone_name(&self.zone, self.report.made)
     }

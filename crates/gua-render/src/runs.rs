@@ -170,7 +170,6 @@ fn table(runs: &[ShownRun<'_>]) -> Table {
 const LISTED: &str = "run user name started seconds exit_code gpus gpu_util_mean_pct peak_vram_mb \
                       active_pct cpu_cores_mean state";
 
-#[must_use]
 pub fn list(runs: &[ShownRun<'_>]) -> Table {
     let all = table(runs);
     let is_listed = |place: &usize| LISTED.split(' ').any(|key| key == all.columns[*place].key);
@@ -179,7 +178,6 @@ pub fn list(runs: &[ShownRun<'_>]) -> Table {
 }
 
 /// Returns a line for each measure, with a column for each run.
-#[must_use]
 pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     let all = table(runs);
     let mut compared = Table::new([("measure", "")]);
@@ -196,7 +194,6 @@ pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     compared
 }
 
-#[must_use]
 pub fn one(shown: &ShownRun<'_>) -> String {
     let run = shown.run;
     let mut lines = vec![format!("run {} of {}: {}", run.run, shown.user(), run.name)];

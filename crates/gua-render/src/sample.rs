@@ -23,7 +23,6 @@ use crate::document::{documents, sorted};
 pub const SCHEMA: &str = "gua.sample.v1";
 
 /// A sample as JSON, with the state of each GPU under these thresholds.
-#[must_use]
 pub fn json(sample: &Sample, thresholds: &Thresholds) -> String {
     sorted(&SampleDocument::new(sample, thresholds))
 }

@@ -7,7 +7,6 @@ use crate::report::{json, plot};
 use crate::{alert, explain, listing, me, quota, runs, sample, statement};
 
 /// Every document of this crate with its name, as in `docs/schema/NAME.json`.
-#[must_use]
 pub fn all() -> Vec<(&'static str, Schema)> {
     vec![
         named::<alert::AlertDocument<'_>>(alert::ALERT),
@@ -29,7 +28,6 @@ pub fn all() -> Vec<(&'static str, Schema)> {
 }
 
 /// The schema of a document with its name as `$id`.
-#[must_use]
 pub fn named<Document: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
     // Keys with nullable values are always present, hence required.
     let settings = SchemaSettings::draft2020_12().for_serialize();

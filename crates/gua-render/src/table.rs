@@ -7,7 +7,6 @@ pub use gua_model::table::{Cell, Column, Header, Table, rounded};
 pub(crate) use gua_model::table;
 
 /// The table as CSV with a header line of keys.
-#[must_use]
 pub fn csv(table: &Table) -> String {
     csv_headed(table, CsvHeader::Yes)
 }
@@ -20,7 +19,6 @@ pub enum CsvHeader {
 }
 
 /// The table as CSV; repeated output (`--watch`) has one header line.
-#[must_use]
 pub fn csv_headed(table: &Table, header: CsvHeader) -> String {
     csv_lines(|lines| {
         if header == CsvHeader::Yes {

@@ -95,7 +95,6 @@ pub struct GpuSummary {
 
 impl GpuSummary {
     /// The time of all states as active, idle and unknown.
-    #[must_use]
     pub fn rolled_up(&self) -> RolledUp {
         let states = self.states_seconds.iter();
         RolledUp::of(states.map(|(state, time)| (Some(*state), *time)))

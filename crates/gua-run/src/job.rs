@@ -33,7 +33,6 @@ pub enum End {
 
 impl End {
     /// As in a shell: 128 plus the number of the signal for a job that was killed.
-    #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {
             End::Code(code) => code,
@@ -72,13 +71,11 @@ impl Job {
         })
     }
 
-    #[must_use]
     pub fn pid(&self) -> Pid {
         Pid(self.child.id())
     }
 
     /// Readable when there are signals for [`Job::forward_signals`].
-    #[must_use]
     pub fn waiting(&self) -> BorrowedFd<'_> {
         self.signals.get_read().as_fd()
     }
@@ -105,7 +102,6 @@ impl Job {
     }
 
     /// Whether the first process has ended. This does not reap it, so its resource use can still be read.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.number), options), Ok(None))

@@ -104,13 +104,11 @@ impl LineFile {
     }
 
     /// Number of lines that could not be written.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
     /// Error of the last of them.
-    #[must_use]
     pub fn last_error(&self) -> Option<&io::Error> {
         self.last_error.as_ref()
     }

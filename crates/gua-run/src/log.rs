@@ -43,7 +43,6 @@ pub struct RunLog {
 
 impl RunLog {
     /// Creates a log in memory alone, until [`RunLog::write`].
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -83,12 +82,10 @@ impl RunLog {
     }
 
     /// Number of lines so far, including those that could not be written.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -105,7 +102,6 @@ impl RunLog {
     }
 
     /// File that the log appends to, with its write errors.
-    #[must_use]
     pub fn file(&self) -> Option<&LineFile> {
         self.file.as_ref()
     }

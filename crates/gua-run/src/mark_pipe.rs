@@ -18,7 +18,6 @@ impl MarkPipe {
     ///
     /// [`PIPE_VARIABLE`]: crate::PIPE_VARIABLE
     /// [`DESCRIPTOR_VARIABLE`]: crate::DESCRIPTOR_VARIABLE
-    #[must_use]
     pub fn open(path: Option<&OsStr>, descriptor: Option<&OsStr>) -> Option<Self> {
         let number = descriptor.and_then(|number| number.to_str()?.parse::<u32>().ok());
         let inherited = number.map(|number| PathBuf::from(format!("/proc/self/fd/{number}")));

@@ -43,7 +43,6 @@ pub enum Mark {
 
 impl Mark {
     /// Parses a line; `None` if it is invalid.
-    #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         if !line.starts_with('{') {
@@ -70,7 +69,6 @@ impl Mark {
     }
 
     /// The line without its newline, as [`Mark::parse`] reads it.
-    #[must_use]
     pub fn line(&self) -> String {
         let value = match self {
             Mark::Phase(name) => serde_json::json!({ "phase": name }),
@@ -108,7 +106,6 @@ impl Marks {
     }
 
     /// Variables by which the job finds the pipe.
-    #[must_use]
     pub fn variables(&self) -> [(&'static str, String); 2] {
         let (own, number) = (std::process::id(), self.write.as_raw_fd());
         [
@@ -126,7 +123,6 @@ impl Marks {
     }
 
     /// Readable when there are marks.
-    #[must_use]
     pub fn waiting(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
@@ -166,7 +162,6 @@ impl Marks {
     }
 
     /// Whether there is unread data in the pipe.
-    #[must_use]
     pub fn has_unread(&self) -> bool {
         ioctl_fionread(&self.read).is_ok_and(|bytes| bytes > 0)
     }

@@ -129,7 +129,6 @@ impl Record {
     }
 
     /// Write failures so far, in sentences.
-    #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let files = [&self.log, &self.gpus.gpu, &self.gpus.dmon, &self.cpu];
         let lost: u64 = files.iter().map(|file| file.lost()).sum();

@@ -113,7 +113,6 @@ impl RunSummary {
     }
 
     /// The JSON document.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("plain fields with text keys fit JSON");
@@ -122,7 +121,6 @@ impl RunSummary {
     }
 
     /// Time of all GPUs.
-    #[must_use]
     pub fn rolled_up(&self) -> RolledUp {
         self.gpus.iter().map(GpuSummary::rolled_up).sum()
     }

@@ -15,7 +15,6 @@ const SHORT: f64 = 0.5;
 const MOST: f64 = 0.95;
 
 /// Returns the lines; `out` is the directory of the run's files.
-#[must_use]
 pub fn text(summary: &RunSummary, out: Option<&Path>) -> String {
     let mut lines = vec![head(summary)];
     lines.extend(summary.gpus.iter().map(gpu_line));

@@ -77,7 +77,6 @@ pub struct GpuLines {
 
 impl Watch {
     /// `interval` is the planned time from one sample to the next.
-    #[must_use]
     pub fn new(scope: Scope, thresholds: Thresholds, zone: TimeZone, interval: Duration) -> Self {
         Self {
             scope,
@@ -136,7 +135,6 @@ impl Watch {
     }
 
     /// Summaries of the job's GPUs so far.
-    #[must_use]
     pub fn gpu_summaries(&self) -> Vec<GpuSummary> {
         self.gpus.iter().map(GpuUse::summary).collect()
     }
@@ -270,7 +268,6 @@ impl Watch {
 }
 
 /// A sample of processes and GPUs, as `run.jsonl` has it.
-#[must_use]
 pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, gpus: Vec<Value>) -> Fields {
     let storage = found.storage.as_ref().ok();
     Fields::new()

@@ -42,7 +42,6 @@ pub(crate) fn recorded() -> Option<Map<String, Value>> {
 }
 
 /// State of the process that an event names.
-#[must_use]
 pub fn state(event: &str) -> WatcherState {
     judged(event).unwrap_or(WatcherState::Unknown)
 }

@@ -186,7 +186,6 @@ impl Mistakes {
         }
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -13,7 +13,6 @@ use crate::{ARRAYS, ENTRIES, Entry, Inputs, Settings, Source};
 
 /// Returns a file with every setting, its default and its description. Every value is commented out, so that the
 /// defaults of a later version still take effect.
-#[must_use]
 pub fn default_file() -> String {
     let mut text = String::from(
         "# Configuration of gua. Remove the # before a setting to change it.\n\
@@ -57,7 +56,6 @@ fn begins_section(entry: &Entry) -> bool {
 }
 
 /// Returns the settings in force as a valid file, each with its source as a comment.
-#[must_use]
 pub fn settings_toml(settings: &Settings) -> String {
     let shown = settings.shown();
     let assignment = |shown: &Shown<'_>| format!("{} = {}", shown.entry.key, shown.toml);
@@ -124,7 +122,6 @@ enum ShownSource<'a> {
 }
 
 impl<'a> ConfigDocument<'a> {
-    #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
         let mut sections = BTreeMap::<_, BTreeMap<_, _>>::new();
         for Shown {
@@ -174,7 +171,6 @@ impl<'a> From<&'a Source> for ShownSource<'a> {
 }
 
 /// Lists the configuration files in descending priority, one per line, each with its status.
-#[must_use]
 pub fn paths(inputs: &Inputs) -> String {
     let mut text = String::new();
     for candidate in inputs.candidates() {

@@ -44,7 +44,6 @@ const RUN_VARIABLES: [&str; 3] = [RUN_VARIABLE, DESCRIPTOR_VARIABLE, PIPE_VARIAB
 const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
 
 /// Whether `FORCE_COLOR` asks for color without a terminal. `NO_COLOR` takes precedence.
-#[must_use]
 pub fn is_color_forced() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     set("NO_COLOR").is_none() && set("FORCE_COLOR").is_some_and(|value| value != "0")
@@ -98,7 +97,6 @@ pub struct Inputs {
 
 impl Inputs {
     /// Reads the environment of this process. Only variables that gua uses are read.
-    #[must_use]
     pub fn of_this_process() -> Self {
         let names = ENTRIES
             .iter()
@@ -123,7 +121,6 @@ impl Inputs {
     }
 
     /// Returns a variable that is set. An empty variable counts as unset.
-    #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables
             .get(name)
@@ -132,7 +129,6 @@ impl Inputs {
     }
 
     /// Whether the locale of messages is Korean.
-    #[must_use]
     pub fn is_korean(&self) -> bool {
         let locale = LOCALE_VARIABLES.iter().find_map(|name| self.variable(name));
         let language = locale.and_then(OsStr::to_str).unwrap_or_default();
@@ -141,7 +137,6 @@ impl Inputs {
     }
 
     /// Returns the proxies that the environment configures.
-    #[must_use]
     pub fn proxies(&self) -> Proxies {
         let mut set = BTreeMap::from_iter(self.proxy_variables());
         Proxies {
@@ -154,7 +149,6 @@ impl Inputs {
 
     /// Returns the proxies by variable name, to pass on to child processes. Programs look for the lower-case name
     /// first.
-    #[must_use]
     pub fn proxy_variables(&self) -> Vec<(&'static str, String)> {
         let value = |names: &[&str; 2]| {
             let set = names.iter().find_map(|name| self.variable(name));
@@ -167,14 +161,12 @@ impl Inputs {
     }
 
     /// Directory for temporary files.
-    #[must_use]
     pub fn temporary(&self) -> PathBuf {
         self.variable("TMPDIR")
             .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
     /// Returns the configuration files in descending priority.
-    #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
         let named = self.variable(CONFIG_VARIABLE).map(|text| {
             let path = kind::expand(text, &Home(self.home.clone()));
@@ -215,13 +207,11 @@ fn with_credentials(
 }
 
 /// Returns the one-time token from the environment, if it is set.
-#[must_use]
 pub fn enrollment_token() -> Option<String> {
     secret(TOKEN_VARIABLE)
 }
 
 /// Returns the API token of a board from the environment, if it is set.
-#[must_use]
 pub fn board_token() -> Option<String> {
     secret(BOARD_TOKEN_VARIABLE)
 }
@@ -232,7 +222,6 @@ fn secret(variable: &str) -> Option<String> {
 }
 
 /// Returns a message for every `GUA_` variable that is set but unknown, with the name that was probably meant.
-#[must_use]
 pub fn unknown_variables() -> Vec<String> {
     let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     unknown(set.map(|(name, _)| name))

@@ -138,7 +138,6 @@ impl FileState {
 
 impl Loaded {
     /// Loads the settings of this process with these flags.
-    #[must_use]
     pub fn of_this_process(flags: &[FlagValue]) -> Self {
         Self::from(&Inputs::of_this_process(), flags)
     }
@@ -181,7 +180,6 @@ impl Loaded {
     }
 
     /// Reads the files that `inputs` names and merges all layers.
-    #[must_use]
     pub fn from(inputs: &Inputs, flags: &[FlagValue]) -> Self {
         let home = Home(inputs.home.clone());
         let mut settings = Settings::defaults(&home);
@@ -238,7 +236,6 @@ impl Loaded {
 }
 
 /// Checks one file as if it were the only one.
-#[must_use]
 pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
     let home = Home(inputs.home.clone());
     let problems = match Candidate::named(path.to_owned()).read() {
@@ -257,7 +254,6 @@ pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
 
 impl Settings {
     /// Returns the state thresholds in the form that the model uses.
-    #[must_use]
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {
             active_util: self.states.active_util.value,
@@ -267,7 +263,6 @@ impl Settings {
     }
 
     /// Returns the state thresholds that flags set.
-    #[must_use]
     pub fn threshold_flags(&self) -> ThresholdOverrides {
         let states = &self.states;
         ThresholdOverrides {
@@ -279,7 +274,6 @@ impl Settings {
 }
 
 /// Default path of a user's history file.
-#[must_use]
 pub fn default_db(home: &Path) -> PathBuf {
     home.join(".gua/gua.db")
 }

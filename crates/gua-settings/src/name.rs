@@ -4,7 +4,6 @@
 const ALIKE: f64 = 0.7;
 
 /// Returns the known name that `name` probably misspells.
-#[must_use]
 pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // The comparison is quadratic in length, and a misspelled setting is never this long.
     if name.len() > 100 {

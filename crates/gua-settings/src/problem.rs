@@ -32,7 +32,6 @@ pub struct Position {
 
 impl Position {
     /// Returns the position of a byte in `text`.
-    #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
         let before = &text[..offset];

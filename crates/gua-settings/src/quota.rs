@@ -23,7 +23,6 @@ use crate::table::QuotaFields;
 pub type Quota = Listed<Limit>;
 
 /// Returns the host's limit that overrides a user's own one: the same subject, measure and term, and not larger.
-#[must_use]
 pub fn stricter<'q>(quotas: &'q [Quota], quota: &Quota) -> Option<&'q Quota> {
     let of_host = |host: &&Quota| host.layer == Layer::Host && quota.layer == Layer::User;
     let mut of_host = quotas.iter().filter(of_host);
@@ -144,7 +143,6 @@ fn amount_field(fields: &QuotaFields, measure: Measure) -> &Field<u64> {
 }
 
 /// Returns the configuration key of a measure.
-#[must_use]
 pub fn key(measure: Measure) -> &'static str {
     match measure {
         Measure::Held => "held",
@@ -155,7 +153,6 @@ pub fn key(measure: Measure) -> &'static str {
 }
 
 /// Returns the default sharing for a subject.
-#[must_use]
 pub fn usual_sharing(subject: &Subject) -> Sharing {
     match subject {
         Subject::Everyone | Subject::User(_) => Sharing::Each,
@@ -180,7 +177,6 @@ pub fn term(text: &str) -> Result<Term, String> {
 }
 
 /// Formats a term so that [`term`] can parse it.
-#[must_use]
 pub fn term_word(term: Term) -> String {
     match term {
         Term::Day => "day".to_owned(),
@@ -227,12 +223,10 @@ fn energy(text: &str) -> Option<u64> {
 }
 
 /// Whether this is a valid name of a user or a group.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 256 && !name.chars().any(gua_model::text::is_harmful)
 }
 
-#[must_use]
 pub fn sharing_word(sharing: Sharing) -> &'static str {
     match sharing {
         Sharing::Each => "each",

@@ -157,7 +157,6 @@ macro_rules! settings {
 
         impl Settings {
             /// Returns the defaults.
-            #[must_use]
             pub fn defaults(home: &Home) -> Self {
                 Self {
                     $( $section: $Group {
@@ -212,7 +211,6 @@ macro_rules! settings {
             }
 
             /// Every setting with its value and source, in the order of [`ENTRIES`].
-            #[must_use]
             pub fn shown(&self) -> Vec<Shown<'_>> {
                 let mut entries = ENTRIES.iter();
                 let mut shown = Vec::with_capacity(ENTRIES.len());
@@ -231,7 +229,6 @@ macro_rules! settings {
             }
 
             /// Every row of every array, in the order of [`ARRAYS`].
-            #[must_use]
             pub fn shown_rows(&self) -> Vec<ShownRow<'_>> {
                 let mut shown = Vec::new();
                 $( shown.extend(self.$list.iter().map(|row| ShownRow::of(stringify!($list), row))); )*

@@ -50,7 +50,6 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.file.is_empty()
             && self.dangling.is_empty()
@@ -63,7 +62,6 @@ impl CheckReport {
     }
 
     /// Whether [`Store::repair`](crate::Store::repair) may correct some of the findings.
-    #[must_use]
     pub fn can_be_repaired(&self) -> bool {
         !(self.quarters_wrong.is_empty()
             && self.first_sights_late.is_empty()

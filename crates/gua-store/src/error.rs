@@ -159,7 +159,6 @@ impl From<rusqlite::Error> for ReadError {
 }
 
 /// Returns whether an SQLite error in the source chain reports a damaged file.
-#[must_use]
 pub fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     std::iter::successors(Some(error), |error| error.source()).any(|error| {

@@ -36,7 +36,6 @@ pub(crate) fn length(path: &Path, suffix: &str) -> u64 {
 pub struct FilePrint([u64; 3], [i64; 2]);
 
 impl FilePrint {
-    #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let facts = std::fs::metadata(path).ok()?;
         Some(Self(

@@ -30,7 +30,6 @@ pub struct Forgotten {
 
 impl Forgotten {
     /// Returns whether the history has no data about the user.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known_as.is_empty() && self.old_rows == 0
     }

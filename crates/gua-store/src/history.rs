@@ -80,7 +80,6 @@ impl History {
         })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

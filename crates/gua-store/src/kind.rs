@@ -37,7 +37,6 @@ const HEADER: usize = 100;
 
 /// Detects the kind of file at a path. The header, which has gua's application id, is checked first; otherwise the
 /// names of the tables decide.
-#[must_use]
 pub fn what_is_this(path: &Path) -> FileKind {
     match header(path) {
         Ok(Ok(bytes)) => of_database(path, &bytes),

@@ -67,7 +67,6 @@ pub use totals::decode_any_totals;
 pub use work::Work;
 
 /// URI that opens a file with options of SQLite, such as `immutable=1`: then it takes no locks and reads no journal.
-#[must_use]
 pub fn file_uri(path: &Path, options: &str) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;

@@ -167,7 +167,6 @@ impl Store {
     }
 
     /// Journal beside the history that did not belong to it and was renamed to this when it was opened.
-    #[must_use]
     pub fn stranded_journal(&self) -> Option<&Path> {
         self.stranded.as_deref()
     }
@@ -188,7 +187,6 @@ impl Store {
     }
 
     /// Path of the history, with symbolic links resolved.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

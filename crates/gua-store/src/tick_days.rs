@@ -103,7 +103,6 @@ fn hop(
 }
 
 /// Start of a day in UTC, in microseconds since 1970.
-#[must_use]
 pub fn start_of_day(day: Date) -> i64 {
     match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
         Ok(moment) => moment.as_microsecond(),

@@ -62,13 +62,11 @@ struct Shared {
 
 impl Board {
     /// Listens until the test's process ends.
-    #[must_use]
     pub fn start() -> Self {
         Self::listen("http", |socket| Some(Box::new(socket)))
     }
 
     /// A board behind TLS. Its CA certificate is written to `ca_file`.
-    #[must_use]
     pub fn encrypted(ca_file: &Path) -> Self {
         let tls = TlsServer::new("localhost", ca_file);
         Self::listen("https", move |socket| Some(Box::new(tls.accept(socket)?)))
@@ -107,7 +105,6 @@ impl Board {
     }
 
     /// Base URL, by host name if the certificate needs one.
-    #[must_use]
     pub fn url(&self) -> String {
         let host = match self.scheme {
             "https" => "localhost",
@@ -128,12 +125,10 @@ impl Board {
     }
 
     /// Record of all WebSocket streams so far.
-    #[must_use]
     pub fn streams(&self) -> Streams {
         self.shared.streams.lock().unwrap().clone()
     }
 
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
@@ -153,13 +148,11 @@ impl Board {
     }
 
     /// Number of all requests.
-    #[must_use]
     pub fn attempts(&self) -> usize {
         *self.shared.attempts.lock().unwrap()
     }
 
     /// Bytes of long responses that clients read.
-    #[must_use]
     pub fn taken(&self) -> u64 {
         *self.shared.taken.lock().unwrap()
     }

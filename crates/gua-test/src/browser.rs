@@ -50,7 +50,6 @@ impl Screen {
 }
 
 /// Reports whether everything that a browser test needs is installed.
-#[must_use]
 pub fn is_installed() -> bool {
     let is_there = |name: &str| Path::new("/usr/bin").join(name).exists();
     ["chromium", "chromedriver", "npm"]
@@ -60,7 +59,6 @@ pub fn is_installed() -> bool {
 
 impl Browser {
     /// Starts a browser; `None` if it is not installed.
-    #[must_use]
     pub fn start(screen: Screen) -> Option<Self> {
         if !is_installed() {
             not_tested("no chromium, chromium-driver or npm", "pages in a browser");
@@ -139,7 +137,6 @@ impl Browser {
         self.ask("POST", "/url", &json!({"url": url}));
     }
 
-    #[must_use]
     pub fn url(&self) -> String {
         self.ask("GET", "/url", &Value::Null)
             .as_str()
@@ -148,7 +145,6 @@ impl Browser {
     }
 
     /// Visible text of the first element that the CSS selector finds; `None` if there is none.
-    #[must_use]
     pub fn text(&self, selector: &str) -> Option<String> {
         let text = self.of_element("GET", selector, "text", &Value::Null)?;
         Some(text.as_str().unwrap().to_owned())
@@ -189,7 +185,6 @@ impl Browser {
     }
 
     /// Picture of the visible part of the page, as PNG.
-    #[must_use]
     pub fn picture(&self) -> Vec<u8> {
         let picture = self.ask("GET", "/screenshot", &Value::Null);
         data_encoding::BASE64
@@ -198,7 +193,6 @@ impl Browser {
     }
 
     /// The page as it is printed, as PDF.
-    #[must_use]
     pub fn print(&self) -> Vec<u8> {
         let paper = self.ask("POST", "/print", &json!({"background": true}));
         data_encoding::BASE64
@@ -208,7 +202,6 @@ impl Browser {
 
     /// Returns the rules of axe-core that the page violates, with the elements. Elements that satisfy the rules are not
     /// described: that took most of the time on a page with thousands of them.
-    #[must_use]
     pub fn accessibility_problems(&self) -> Vec<String> {
         self.run(&format!("{};return 0", python::axe_core()));
         let found = self.run_async(

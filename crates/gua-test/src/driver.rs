@@ -26,12 +26,10 @@ pub struct SimulatedDriver {
 
 impl SimulatedDriver {
     /// Installs a driver of the newest generation.
-    #[must_use]
     pub fn new(scenario: &str) -> Self {
         Self::of(Generation::LATEST, scenario)
     }
 
-    #[must_use]
     pub fn of(generation: Generation, scenario: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let library = install(directory.path(), generation);
@@ -46,13 +44,11 @@ impl SimulatedDriver {
     }
 
     /// Path of the scenario file.
-    #[must_use]
     pub fn scenario(&self) -> PathBuf {
         self.path(nvml_sim::BESIDE)
     }
 
     /// Path of the driver library.
-    #[must_use]
     pub fn library(&self) -> &Path {
         &self.library
     }
@@ -68,13 +64,11 @@ impl SimulatedDriver {
     }
 
     /// The temporary directory.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Path of a file in the directory.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -88,7 +82,6 @@ impl SimulatedDriver {
     }
 
     /// Content of a file in the directory; empty if it does not exist.
-    #[must_use]
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }

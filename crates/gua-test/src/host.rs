@@ -23,12 +23,10 @@ pub struct TestHost {
 
 impl TestHost {
     /// A home for this program: `env!("CARGO_BIN_EXE_gua")`, which only the tests of its crate know.
-    #[must_use]
     pub fn new(program: impl Into<PathBuf>, scenario: &str) -> Self {
         Self::of(program, Generation::LATEST, scenario)
     }
 
-    #[must_use]
     pub fn of(program: impl Into<PathBuf>, generation: Generation, scenario: &str) -> Self {
         let driver = SimulatedDriver::of(generation, scenario);
         for name in ["claims", "tmp"] {
@@ -42,7 +40,6 @@ impl TestHost {
     }
 
     /// A machine without a driver.
-    #[must_use]
     pub fn without_driver(program: impl Into<PathBuf>) -> Self {
         let mut host = Self::new(program, "");
         host.driver.remove_library();
@@ -79,7 +76,6 @@ impl TestHost {
     }
 
     /// The program under test.
-    #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -92,25 +88,21 @@ impl TestHost {
     }
 
     /// Path of a file in the state directory.
-    #[must_use]
     pub fn state(&self, name: &str) -> PathBuf {
         self.path(".gua").join(name)
     }
 
     /// The log of a background daemon.
-    #[must_use]
     pub fn log(&self) -> String {
         self.read(".gua/gua.log")
     }
 
     /// The number in the PID file.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.read(".gua/gua.pid").trim().parse().ok()
     }
 
     /// All variables of a command; a later one replaces an earlier one.
-    #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let home = self.directory();
         let fixed: [(&str, OsString); 15] = [

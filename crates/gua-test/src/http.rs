@@ -41,14 +41,12 @@ impl Request {
         Some(request)
     }
 
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
     /// The body as text.
-    #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }

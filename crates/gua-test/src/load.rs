@@ -50,7 +50,6 @@ pub struct Load {
 
 impl Load {
     /// Runs the load on a board and checks that every acknowledged push is in its data.
-    #[must_use]
     pub fn run(&self) -> Outcome {
         let fleet = Fleet::enrol(self);
         let mut outcome = Outcome::default();

@@ -83,7 +83,6 @@ struct State {
 
 impl Provider {
     /// Listens until the test's process ends.
-    #[must_use]
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -116,7 +115,6 @@ impl Provider {
         Self { address, shared }
     }
 
-    #[must_use]
     pub fn issuer(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -140,7 +138,6 @@ impl Provider {
     }
 
     /// Returns how often the keys were requested.
-    #[must_use]
     pub fn key_reads(&self) -> usize {
         self.shared.state.lock().unwrap().key_reads
     }

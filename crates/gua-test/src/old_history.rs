@@ -24,7 +24,6 @@ pub const MONTH: Shape = Shape {
 };
 
 impl Shape {
-    #[must_use]
     pub fn gpu_rows(&self) -> u64 {
         self.cards * self.ticks
     }

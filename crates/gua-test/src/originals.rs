@@ -9,7 +9,6 @@ use crate::{not_tested, python, variable};
 pub const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
 
 /// Python 3.12 or later, which releases from 1.1.0 on need: `GUA_TEST_PYTHON`, PATH, then pyenv's versions.
-#[must_use]
 pub fn find_python() -> Option<PathBuf> {
     let on_path = ["python3", "python3.12", "python3.13", "python3.14"].map(PathBuf::from);
     let versions = std::env::home_dir().map(|home| home.join(".pyenv/versions"));
@@ -28,7 +27,6 @@ pub fn find_python() -> Option<PathBuf> {
 }
 
 /// Whether a test of two running programs can run at all. Prints which it is: there is nothing to record of such a test.
-#[must_use]
 pub fn run_live() -> bool {
     match find_python() {
         Some(python) => eprintln!("originals: live, with {}", python.display()),
@@ -41,7 +39,6 @@ pub fn run_live() -> bool {
 }
 
 /// Like [`find_python`], for tests that cannot do without.
-#[must_use]
 pub fn python() -> PathBuf {
     find_python().expect(
         "gpu-usage-audit needs Python 3.12 or later: install it (python3.12 and its venv module, or `pyenv install \
@@ -50,7 +47,6 @@ pub fn python() -> PathBuf {
 }
 
 /// The program `gua` of a release.
-#[must_use]
 pub fn released(version: &str) -> PathBuf {
     let name = format!("gpu-usage-audit-{version}");
     let requirements = format!("gpu-usage-audit=={version}\n");
@@ -58,7 +54,6 @@ pub fn released(version: &str) -> PathBuf {
 }
 
 /// A command that runs the program `gua` of a release.
-#[must_use]
 pub fn release(version: &str) -> Command {
     Command::new(released(version))
 }

@@ -38,7 +38,6 @@ fn code(status: ExitStatus) -> i32 {
 impl Ended {
     /// Standard output of a command that must have succeeded.
     #[track_caller]
-    #[must_use]
     pub fn success(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.stdout
@@ -46,7 +45,6 @@ impl Ended {
 
     /// Standard output as JSON.
     #[track_caller]
-    #[must_use]
     pub fn json(self) -> serde_json::Value {
         let text = self.success();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -76,12 +74,10 @@ impl Running {
         send(self.child.id(), signal);
     }
 
-    #[must_use]
     pub fn stdout(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap()
     }
 
-    #[must_use]
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap()
     }
@@ -108,13 +104,11 @@ impl Drop for Running {
 pub struct Sleeper(Child);
 
 impl Sleeper {
-    #[must_use]
     pub fn new() -> Self {
         Self::with(&["600"])
     }
 
     /// `sleep` with these arguments, for tests that look at a command line.
-    #[must_use]
     pub fn with(arguments: &[&str]) -> Self {
         let mut command = Command::new("sleep");
         command
@@ -124,7 +118,6 @@ impl Sleeper {
         Self(command.spawn().unwrap())
     }
 
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -166,7 +159,6 @@ pub fn send(pid: u32, signal: Signal) {
 }
 
 /// Whether a process exists and is not a zombie.
-#[must_use]
 pub fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ");

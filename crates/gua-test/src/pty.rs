@@ -17,7 +17,6 @@ pub struct Pty {
 }
 
 impl Pty {
-    #[must_use]
     pub fn new() -> Self {
         let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&seen).unwrap();
@@ -30,7 +29,6 @@ impl Pty {
     }
 
     /// A terminal of this size.
-    #[must_use]
     pub fn sized(columns: u16, rows: u16) -> Self {
         let pty = Self::new();
         let size = Winsize {
@@ -44,7 +42,6 @@ impl Pty {
     }
 
     /// Opens the program's end.
-    #[must_use]
     pub fn open(&self, flags: OFlags) -> OwnedFd {
         let flags = OFlags::RDWR | OFlags::NOCTTY | flags;
         rustix::fs::open(&self.name, flags, Mode::empty()).unwrap()
@@ -69,7 +66,6 @@ impl Pty {
     }
 
     /// Reads the rest, after the program has closed its end.
-    #[must_use]
     pub fn rest(&self) -> String {
         let mut rest = Vec::new();
         // Reading from a pseudoterminal whose other end is closed fails with EIO.

@@ -9,7 +9,6 @@ use std::process::Command;
 const ALONE: &str = "--no-deps\n";
 
 /// The Python of the machine.
-#[must_use]
 pub fn system() -> PathBuf {
     let works = Command::new("python3").arg("--version").output();
     assert!(
@@ -86,20 +85,17 @@ pub const ALL: [Environment; 5] = [
 
 impl Environment {
     /// Its directory. Makes it at first use.
-    #[must_use]
     pub fn directory(self) -> PathBuf {
         environment(of_environments, self.name, self.requirements)
     }
 
     /// A program in it, such as `python`.
-    #[must_use]
     pub fn program(self, name: &str) -> PathBuf {
         self.directory().join("bin").join(name)
     }
 }
 
 /// The environment of this name with these requirements, in the format of pip's file. `python` makes it at first use.
-#[must_use]
 pub fn environment(python: fn() -> PathBuf, name: &str, requirements: &str) -> PathBuf {
     let tools = directory();
     let environment = tools.join(name);
@@ -142,7 +138,6 @@ dpkg-deb --fsys-tarfile cloud-init_*.deb | tar --extract --to-stdout --wildcards
 "#;
 
 /// The script of axe-core. Fetches it at first use.
-#[must_use]
 pub fn axe_core() -> String {
     let mut fetch = Command::new(system());
     let path = fetched("axe-core-4.14.0.min.js", fetch.args(["-c", FETCH_AXE]));
@@ -150,7 +145,6 @@ pub fn axe_core() -> String {
 }
 
 /// The JSON schema of cloud-init's `#cloud-config` files; `None` on a system without apt-get. Fetches it at first use.
-#[must_use]
 pub fn cloud_init_schema() -> Option<PathBuf> {
     let apt = Command::new("apt-get").arg("--version").output();
     apt.ok()?;

@@ -79,7 +79,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// Opens or creates the file and begins a collector run.
-    #[must_use]
     pub fn new(
         path: &Path,
         options: &WriterOptions,
@@ -118,14 +117,12 @@ impl Recorder {
 }
 
 /// All time.
-#[must_use]
 pub fn always() -> Period {
     Period::new(Timestamp::MIN, Timestamp::MAX)
 }
 
 impl TestHost {
     /// All ticks of a history file in the home; none if there is no such file.
-    #[must_use]
     pub fn ticks(&self, name: &str) -> Vec<Tick> {
         let Ok(history) = History::open(&self.path(name)) else {
             return Vec::new();
@@ -146,7 +143,6 @@ impl TestHost {
     }
 
     /// All outages of a history file in the home.
-    #[must_use]
     pub fn outages(&self, name: &str) -> Vec<Outage> {
         let history = History::open(&self.path(name)).unwrap();
         history.outages(always()).unwrap()

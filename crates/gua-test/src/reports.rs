@@ -46,7 +46,6 @@ impl Dice {
 }
 
 /// Name of a person.
-#[must_use]
 pub fn person(number: u32) -> String {
     const NAMES: [&str; 12] = [
         "ada",
@@ -128,13 +127,11 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
 }
 
 /// A report of a synthetic host.
-#[must_use]
 pub fn report(shape: Shape, zone: &TimeZone) -> Report {
     crossed(shape, zone, Cross::HourOfDay)
 }
 
 /// Like [`report`], with GPUs and people crossed with other columns of time.
-#[must_use]
 pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     let from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
     let window = Period::new(from, end());

@@ -11,7 +11,6 @@ use jiff::Timestamp;
 /// The boot in which all samples are taken.
 pub const BOOT: BootId = BootId(1);
 
-#[must_use]
 pub fn user(uid: u32, name: &str) -> User {
     User {
         uid: Uid(uid),
@@ -20,7 +19,6 @@ pub fn user(uid: u32, name: &str) -> User {
 }
 
 /// A visible process that computes. Its start time is its pid, so that a reused pid can be simulated.
-#[must_use]
 pub fn process(pid: u32, user: User, mb: u64) -> Process {
     Process {
         pid: Pid(pid),
@@ -43,7 +41,6 @@ pub fn process(pid: u32, user: User, mb: u64) -> Process {
 }
 
 /// A GPU with a utilisation and these processes, and no other readings.
-#[must_use]
 pub fn gpu(index: u32, uuid: &str, util: u32, processes: Vec<Process>) -> Gpu {
     Gpu {
         util: Ok(Percent::new(util).unwrap()),
@@ -55,7 +52,6 @@ pub fn gpu(index: u32, uuid: &str, util: u32, processes: Vec<Process>) -> Gpu {
 }
 
 /// A sample without problems. The time since boot is that since 1970, so that both clocks agree.
-#[must_use]
 pub fn sample(at: Timestamp, gpus: Vec<Gpu>) -> Sample {
     let since_boot = at.duration_since(Timestamp::UNIX_EPOCH);
     Sample {

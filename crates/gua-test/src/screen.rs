@@ -15,7 +15,6 @@ type Rgb = (u8, u8, u8);
 impl Theme {
     pub const ALL: [Self; 2] = [Theme::Light, Theme::Dark];
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Theme::Light => "light",
@@ -138,7 +137,6 @@ pub struct Screen(Vec<Vec<(Style, String)>>);
 
 impl Screen {
     /// Reads text with ANSI styles.
-    #[must_use]
     pub fn read(text: &str) -> Self {
         let mut style = Style::default();
         let mut lines = Vec::new();
@@ -166,7 +164,6 @@ impl Screen {
     }
 
     /// The text with the colours that a theme gives it in front of each part, and without trailing blanks.
-    #[must_use]
     pub fn marked(&self, theme: Theme) -> String {
         let mut marked = String::new();
         for line in &self.0 {
@@ -195,7 +192,6 @@ impl Screen {
     }
 
     /// Lowest contrast between a text and its background, by the formula of WCAG 2.
-    #[must_use]
     pub fn lowest_contrast(&self, theme: Theme) -> f64 {
         let parts = self.0.iter().flatten();
         let parts = parts.filter(|(_, text)| !text.trim().is_empty());
@@ -208,7 +204,6 @@ impl Screen {
     }
 
     /// Number of columns of the widest line.
-    #[must_use]
     pub fn width(&self) -> usize {
         let width = |line: &Vec<(Style, String)>| {
             let line: String = line.iter().map(|(_, part)| part.as_str()).collect();
@@ -219,7 +214,6 @@ impl Screen {
 
     /// A picture of the screen below the command that printed it. Each part of a line has its place and length, so that any
     /// fixed-width font shows the same.
-    #[must_use]
     pub fn svg(&self, theme: Theme, command: &str) -> String {
         const COLUMN: f64 = 8.4;
         const LINE: usize = 18;

@@ -34,7 +34,6 @@ pub fn not_tested(why: &str, what: &str) {
 }
 
 /// Whether the tests run as root, which a part needs. Otherwise says that the part is not tested.
-#[must_use]
 pub fn runs_as_root(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -44,7 +43,6 @@ pub fn runs_as_root(what: &str) -> bool {
 }
 
 /// Whether the tests can mount in a namespace of their own, which a part needs. Otherwise reports that the part is not tested.
-#[must_use]
 pub fn can_mount(what: &str) -> bool {
     if !runs_as_root(what) {
         return false;

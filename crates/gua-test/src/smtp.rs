@@ -42,19 +42,16 @@ enum Encryption {
 }
 
 impl SmtpServer {
-    #[must_use]
     pub fn start() -> Self {
         Self::listen(Encryption::None)
     }
 
     /// Starts a server with STARTTLS and a certificate for `host`, which is written to `ca_file`.
-    #[must_use]
     pub fn with_starttls(host: &str, ca_file: &Path) -> Self {
         Self::listen(Encryption::StartTls(TlsServer::new(host, ca_file)))
     }
 
     /// Starts a server with TLS from the first byte and a certificate for `host`, which is written to `ca_file`.
-    #[must_use]
     pub fn with_tls(host: &str, ca_file: &Path) -> Self {
         Self::listen(Encryption::FirstByte(TlsServer::new(host, ca_file)))
     }
@@ -73,18 +70,15 @@ impl SmtpServer {
         Self { port, shared }
     }
 
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    #[must_use]
     pub fn mails(&self) -> Vec<Mail> {
         lock(&self.shared).mails.clone()
     }
 
     /// The arguments of AUTH PLAIN that clients sent.
-    #[must_use]
     pub fn passwords(&self) -> Vec<String> {
         lock(&self.shared).passwords.clone()
     }

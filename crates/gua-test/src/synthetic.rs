@@ -62,7 +62,6 @@ struct Job {
 }
 
 impl SyntheticHost {
-    #[must_use]
     pub fn new(cards: usize, interval: Duration, start: Timestamp) -> Self {
         Self {
             dice: Dice(42),
@@ -75,7 +74,6 @@ impl SyntheticHost {
     }
 
     /// The host of most tests: two GPUs, a tick every thirty seconds.
-    #[must_use]
     pub fn small() -> Self {
         Self::new(
             2,
@@ -84,7 +82,6 @@ impl SyntheticHost {
         )
     }
 
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.at
     }

@@ -48,7 +48,6 @@ pub struct Tape {
 
 impl Tape {
     /// The tape of this name, for releases of gpu-usage-audit. Prints whether the test runs them or reads the recording.
-    #[must_use]
     pub fn open(name: &str, releases: &[&str]) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("recordings")
@@ -87,7 +86,6 @@ impl Tape {
     }
 
     /// Whether the originals run now.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.mode != Mode::Replaying
     }
@@ -207,7 +205,6 @@ impl Content {
 }
 
 /// The values of a recording, for a test that sends them to a board of ours.
-#[must_use]
 pub fn recording(name: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
     let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
@@ -215,7 +212,6 @@ pub fn recording(name: &str) -> Vec<Value> {
 }
 
 /// Returns the SHA-256 digest of a text, in hexadecimal.
-#[must_use]
 pub fn digest(text: &str) -> String {
     data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(text.as_bytes()))
 }

@@ -10,7 +10,6 @@ pub struct Terminal<'a> {
 
 impl<'a> Terminal<'a> {
     /// Runs a shell line in a terminal of this size.
-    #[must_use]
     pub fn new(host: &'a TestHost, shell: &str, (columns, rows): (u16, u16)) -> Self {
         let terminal = Self { host };
         let (columns, rows) = (columns.to_string(), rows.to_string());
@@ -44,13 +43,11 @@ impl<'a> Terminal<'a> {
         self.keys(&["Enter"]);
     }
 
-    #[must_use]
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-t", "top"])
     }
 
     /// Whether the alternate screen is on and whether the cursor is visible: `01` in a shell.
-    #[must_use]
     pub fn flags(&self) -> String {
         let format = "#{alternate_on}#{cursor_flag}";
         let flags = self.tmux(&["display-message", "-p", "-t", "top", format]);

@@ -32,7 +32,6 @@ struct Shared {
 }
 
 impl Webhook {
-    #[must_use]
     pub fn start(behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -52,7 +51,6 @@ impl Webhook {
     }
 
     /// URL with a secret path.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/hook/s3cret", self.address)
     }
@@ -62,7 +60,6 @@ impl Webhook {
     }
 
     /// Requests so far.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared).requests.clone()
     }

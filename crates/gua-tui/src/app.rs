@@ -63,13 +63,11 @@ pub struct Me {
 }
 
 impl Me {
-    #[must_use]
     pub fn is_root(&self) -> bool {
         self.uid == Uid(0)
     }
 
     /// Reports whether a process runs as this user and belongs to this person. Root has no further rights.
-    #[must_use]
     pub fn owns(&self, own: Option<Uid>, owner: Option<Uid>) -> bool {
         own == Some(self.uid) && owner.is_some_and(|owner| owner == self.owner || owner == self.uid)
     }
@@ -199,7 +197,6 @@ pub(crate) struct Notice {
 }
 
 impl App {
-    #[must_use]
     pub fn new(setup: Setup, now: Timestamp) -> Self {
         let streaks = Streaks::new(setup.thresholds);
         Self {
@@ -304,13 +301,11 @@ impl App {
         self.timeline.put_before(recorded);
     }
 
-    #[must_use]
     pub fn wants_lineage(&self) -> bool {
         self.view == View::Tree && self.frozen.is_none()
     }
 
     /// Returns the processes of the newest sample, to look up what they use of the host.
-    #[must_use]
     pub fn newest_processes(&self) -> Vec<ProcessKey> {
         let newest = self.timeline.last();
         let gpus = newest.into_iter().flat_map(|moment| &moment.sample.gpus);
@@ -324,7 +319,6 @@ impl App {
     }
 
     /// Returns the processes that are shown now.
-    #[must_use]
     pub fn holders(&self) -> Vec<Pid> {
         let sample = self.shown().map(|moment| &moment.sample);
         let gpus = sample.into_iter().flat_map(|sample| &sample.gpus);
@@ -345,12 +339,10 @@ impl App {
         self.notice = Some(Notice { text, is_bad });
     }
 
-    #[must_use]
     pub fn rights(&self) -> Rights {
         self.setup.rights
     }
 
-    #[must_use]
     pub fn palette(&self) -> Palette {
         self.setup.palette
     }

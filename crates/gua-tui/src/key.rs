@@ -12,7 +12,6 @@ pub enum Input {
 
 impl Input {
     /// Converts an event; `None` for key releases, mouse and focus.
-    #[must_use]
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => Some(Input::Key(*key)),

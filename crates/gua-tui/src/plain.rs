@@ -11,7 +11,6 @@ use crate::view;
 
 /// Draws the screen `width` columns wide and as high as needed. Colours are ANSI sequences; the caller removes them
 /// where they are not wanted.
-#[must_use]
 pub fn snapshot(app: &mut App, width: u16, now: Timestamp) -> String {
     let sample = app.shown().map(|moment| &moment.sample);
     let height = sample.map_or(4, lines);

@@ -27,7 +27,6 @@ pub(crate) struct Streaks {
 }
 
 impl Streaks {
-    #[must_use]
     pub(crate) fn new(thresholds: Thresholds) -> Self {
         Self {
             thresholds,
@@ -80,7 +79,6 @@ impl Streaks {
         }
     }
 
-    #[must_use]
     pub(crate) fn since(&self, gpu: &GpuUuid) -> Option<Since> {
         self.streaks.get(gpu).map(|streak| streak.since)
     }

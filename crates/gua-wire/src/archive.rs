@@ -36,7 +36,6 @@ impl Table {
 
     /// Columns in the order of a file created by release 1.8. A file created by an older release and migrated has its
     /// own order.
-    #[must_use]
     pub fn columns(self) -> &'static [&'static str] {
         match self {
             Table::GpuSample => &[
@@ -101,14 +100,12 @@ pub struct Object {
 
 impl Object {
     /// Path and query of the upload request.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{ARCHIVES}?date={}&table={}", self.extent, self.table)
     }
 }
 
 /// Path and query of the request that deletes older files from the board.
-#[must_use]
 pub fn prune_path(retention_days: u32) -> String {
     format!("{ARCHIVES}?olderThanDays={retention_days}")
 }
@@ -134,7 +131,6 @@ impl Listing {
         Ok(Self(known.collect()))
     }
 
-    #[must_use]
     pub fn has(&self, object: Object) -> bool {
         let key = (object.extent.to_string(), object.table.to_string());
         self.0.contains(&key)
@@ -152,7 +148,6 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the files that are uploaded each time.
-    #[must_use]
     pub fn whole() -> [Object; 2] {
         let extent = Extent::Full;
         Table::WHOLE.map(|table| Object { extent, table })
@@ -160,7 +155,6 @@ impl Plan {
 
     /// Plans an upload. `days_with_rows` are the UTC days on which a daily table has rows, in any order; duplicates are
     /// allowed. A day is included if it is before `today` and at most `retention_days` old.
-    #[must_use]
     pub fn new(
         today: Date,
         retention_days: u32,

@@ -101,7 +101,6 @@ impl CloudConfig {
 
     /// Serializes the file: sorted keys, two spaces of indentation, ASCII only, a final newline. The result contains
     /// the secret: the file must be readable only by its owner from its first byte.
-    #[must_use]
     pub fn write(&self) -> String {
         // The fields are in alphabetical order.
         #[derive(Serialize)]
@@ -128,13 +127,11 @@ impl CloudConfig {
     }
 
     /// The host's name for display. It is hidden if the board put the token there.
-    #[must_use]
     pub fn shown_name(&self) -> String {
         self.agent_token.hide_in(&self.display_name)
     }
 
     /// The token's prefix for display. It is hidden if the board put the whole token there.
-    #[must_use]
     pub fn shown_prefix(&self) -> String {
         self.agent_token.hide_in(&self.token_prefix)
     }

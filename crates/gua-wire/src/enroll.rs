@@ -56,7 +56,6 @@ impl ClaimRequest {
     }
 
     /// Serializes the request body, which contains the one-time token.
-    #[must_use]
     pub fn body(&self) -> String {
         serde_json::to_string(self).expect("strings are always JSON")
     }

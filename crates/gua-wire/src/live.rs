@@ -130,7 +130,6 @@ impl HostState {
 
 impl LiveReport {
     /// Returns the report of a host whose driver could not be read.
-    #[must_use]
     pub fn failed(
         hostname: &str,
         agent_version: &str,
@@ -153,7 +152,6 @@ impl LiveReport {
     }
 
     /// Serializes the body of a push.
-    #[must_use]
     pub fn body(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and lists are always JSON")
     }
@@ -161,13 +159,11 @@ impl LiveReport {
 
 impl LiveGpu {
     /// Whether the GPU can be taken now.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         self.obstacle.is_none()
     }
 
     /// Whether the GPU counts as capacity. A GPU that is divided into instances does not: its instances do.
-    #[must_use]
     pub fn counts(&self) -> bool {
         self.obstacle != Some(ObstacleWord::Divided)
     }

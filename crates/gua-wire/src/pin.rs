@@ -20,7 +20,6 @@ pub struct PinError;
 
 impl Pin {
     /// Returns the pin of a certificate in DER form.
-    #[must_use]
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }

@@ -13,7 +13,6 @@ const MAX_DETAIL_LENGTH: usize = 500;
 
 /// Returns the message for an error response. The board's text is appended if the body is a JSON object whose `detail`
 /// is a string. A list, which boards send for a body that failed validation, is not displayed.
-#[must_use]
 pub fn sentence(status: u16, body: &[u8], secret: &Token) -> String {
     let message = format!("GUA Board request failed with HTTP {status}");
     match detail(body, secret) {

@@ -119,7 +119,6 @@ pub enum ProcessType {
 
 impl Snapshot {
     /// Creates a snapshot that reports a failure: no GPUs, and the reason.
-    #[must_use]
     pub fn error_heartbeat(about: About<'_>, at: Timestamp, why: ErrorCode) -> Self {
         Self {
             schema_version: SchemaVersion::V1,
@@ -132,14 +131,12 @@ impl Snapshot {
     }
 
     /// Serializes the request body.
-    #[must_use]
     pub fn body(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and lists are always JSON")
     }
 }
 
 /// Formats a time like gpu-usage-audit: UTC as `+00:00`, six digits of the second, or none if they are zero.
-#[must_use]
 pub fn stamp(at: Timestamp) -> String {
     let utc = at.to_zoned(TimeZone::UTC);
     let whole = utc.strftime("%Y-%m-%dT%H:%M:%S");

@@ -37,7 +37,6 @@ pub struct GpuUtil {
 impl UtilFrame {
     /// Builds the frame of a sample. A GPU without a utilisation or memory reading is left out: the format cannot
     /// represent a missing value.
-    #[must_use]
     pub fn of(sample: &Sample) -> Self {
         let gpus = physical_gpus(sample).filter(|gpu| gpu.place.counts());
         let gpus = gpus.filter_map(|gpu| {
@@ -55,7 +54,6 @@ impl UtilFrame {
     }
 
     /// Serializes the frame.
-    #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and lists are always JSON")
     }

@@ -39,25 +39,21 @@ impl Token {
     }
 
     /// Returns the secret, for the request or the file that needs it.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
     /// Returns the value of the `Authorization` header, which contains the secret.
-    #[must_use]
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }
 
     /// Replaces every occurrence of this secret in a text, such as a server's response.
-    #[must_use]
     pub fn hide_in(&self, text: &str) -> String {
         text.replace(&self.0, Self::HIDDEN)
     }
 
     /// Replaces everything that looks like a token of any board, in texts of unknown origin such as arguments.
-    #[must_use]
     pub fn hide_all_in(text: &str) -> Cow<'_, str> {
         let begins = |text: &str| {
             let places = BEGINNINGS

@@ -28,7 +28,6 @@ pub enum UserPolicy {
 
 impl UserPolicy {
     /// Returns the form of a name that may leave the host; `None` if none may.
-    #[must_use]
     pub fn apply<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
         match self {
             UserPolicy::Plain => Some(Cow::Borrowed(name)),
@@ -39,7 +38,6 @@ impl UserPolicy {
 }
 
 /// Whether a name has the form of a pseudonym.
-#[must_use]
 pub fn is_pseudonym(name: &str) -> bool {
     let is_digit = |letter: char| matches!(letter, '0'..='9' | 'a'..='f');
     name.strip_prefix("user-")
@@ -69,7 +67,6 @@ impl Salt {
     }
 
     /// Returns the pseudonym of a name.
-    #[must_use]
     pub fn pseudonym(&self, name: &str) -> String {
         let mut code =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");

@@ -22,7 +22,6 @@ pub(crate) fn warn<'a>(prefix: &str, gpus: impl IntoIterator<Item = &'a GpuUuid>
 }
 
 /// Exit code of an answer that leaves out these GPUs; prints the warning.
-#[must_use]
 pub(crate) fn exit_code(prefix: &str, gpus: &[GpuUuid], args: &StrictArgs) -> ExitCode {
     warn(prefix, gpus);
     success_or(Exit::Failed, !args.strict || gpus.is_empty())

@@ -378,14 +378,12 @@ fn flag(arg: &clap::Arg, matches: &ArgMatches) -> Option<FlagValue> {
 }
 
 /// The known name that a misspelled one probably means, as the end of an error message.
-#[must_use]
 pub fn suggestion<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     let near = gua_settings::nearest(name, known);
     near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 /// The whole command tree, with the commands listed in their groups.
-#[must_use]
 pub fn tree() -> clap::Command {
     let needs_one = |command: &clap::Command| {
         command.has_subcommands() && !command.is_args_conflicts_with_subcommands_set()
@@ -452,7 +450,6 @@ pub fn visible_commands(tree: &clap::Command) -> impl Iterator<Item = &clap::Com
 }
 
 /// Command tree after `build`, which fills in derived names.
-#[must_use]
 pub fn built() -> clap::Command {
     let mut tree = tree();
     tree.build();

@@ -55,7 +55,6 @@ impl Context {
     }
 
     /// Loads the settings for commands that handle mistakes in them.
-    #[must_use]
     pub fn load_unchecked(flags: &[FlagValue]) -> Self {
         Self {
             loaded: Loaded::of_this_process(flags),
@@ -77,19 +76,16 @@ impl Context {
         })
     }
 
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.loaded.settings
     }
 
     /// Current time, or the end of a simulated history.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.simulated_now.unwrap_or_else(clock::now)
     }
 
     /// Local time zone; UTC for a simulated history, which is the same everywhere.
-    #[must_use]
     pub fn zone(&self) -> TimeZone {
         match self.simulated_now {
             Some(_) => TimeZone::UTC,
@@ -98,7 +94,6 @@ impl Context {
     }
 
     /// The requested language, or that of the locale.
-    #[must_use]
     pub fn language(&self, requested: Option<Language>) -> Language {
         requested.unwrap_or(match self.loaded.inputs.is_korean() {
             true => Language::Korean,
@@ -107,13 +102,11 @@ impl Context {
     }
 
     /// Path of the history to read.
-    #[must_use]
     pub fn history(&self) -> PathBuf {
         location::history(&self.loaded)
     }
 
     /// Path of the history to use, with a message on stderr if it is not obvious which one that is.
-    #[must_use]
     pub fn announced_history(&self) -> PathBuf {
         let path = self.history();
         if let Some(note) = location::note(&self.loaded, &path) {
@@ -130,7 +123,6 @@ impl Context {
     }
 
     /// Source of queries for the history to read.
-    #[must_use]
     pub fn source(&self) -> Box<dyn Source> {
         location::source(&self.loaded)
     }
@@ -153,7 +145,6 @@ impl Context {
     }
 
     /// Creates a reader, which starts its child process at the first request.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         Reader::new(reader::options(self.settings()))
     }
@@ -196,7 +187,6 @@ impl Context {
 }
 
 /// Identity of this process; `None` if it is not visible.
-#[must_use]
 pub fn this_process() -> Option<Identity> {
     let mut table = ProcessTable::default();
     table.resolve(Pid(std::process::id())).ok()

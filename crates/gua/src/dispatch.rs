@@ -22,7 +22,6 @@ use crate::names;
 use crate::output;
 
 /// Runs the program with the arguments of the process, including the program name.
-#[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
     ignored::restore_child_signal();
     if !ignored::was_ignored(Signal::XFSZ.as_raw()) {

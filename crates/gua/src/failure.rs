@@ -46,7 +46,6 @@ fn report_as(form: Form, command: &str, error: &anyhow::Error) -> ExitCode {
 }
 
 /// Success, or another code.
-#[must_use]
 pub fn success_or(otherwise: Exit, succeeded: bool) -> ExitCode {
     match succeeded {
         true => ExitCode::SUCCESS,
@@ -79,7 +78,6 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 }
 
 /// Hint for a damaged history.
-#[must_use]
 pub fn set_aside_hint(db: Option<&Path>) -> String {
     let flag = db.map_or_else(String::new, |db| format!(" --db {}", quoted(db)));
     format!(
@@ -88,7 +86,6 @@ pub fn set_aside_hint(db: Option<&Path>) -> String {
 }
 
 /// Error with the hint for damaged files, but only if SQLite reports damage.
-#[must_use]
 pub fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     Failure::failed(chain(error))
         .hint_if(is_damage(error).then(|| set_aside_hint(Some(db))))
@@ -96,7 +93,6 @@ pub fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::
 }
 
 /// A path as a word of a shell command.
-#[must_use]
 pub fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
     shlex::try_quote(&path).unwrap_or_default().into_owned()

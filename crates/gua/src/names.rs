@@ -38,7 +38,6 @@ Commands:
 
 /// Runs the command of another program name, such as gpu-usage-audit. Returns `None` if the program was started as gua.
 /// `program` is the path with which it was started; `arguments` do not include it.
-#[must_use]
 pub fn run(program: &Path, arguments: &[OsString]) -> Option<ExitCode> {
     Some(match program.file_name()?.to_str()? {
         "gpu-usage-audit" => audit(arguments),

@@ -40,13 +40,11 @@ pub fn bell() {
 const USUAL_WIDTH: usize = 80;
 
 /// Number of columns of the terminal; `None` if stdout is not a terminal.
-#[must_use]
 pub fn width() -> Option<usize> {
     is_terminal().then(|| columns().unwrap_or(USUAL_WIDTH))
 }
 
 /// Wraps a page between words if stdout is a terminal.
-#[must_use]
 pub fn wrapped(page: String) -> String {
     match width() {
         Some(width) => gua_model::text::wrapped_page(&page, width),
@@ -55,14 +53,12 @@ pub fn wrapped(page: String) -> String {
 }
 
 /// Number of columns that the terminal on stdout reports.
-#[must_use]
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
 /// Whether stdout is a terminal.
-#[must_use]
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }

@@ -71,7 +71,6 @@ pub enum Actor {
 
 impl Actor {
     /// Whether an account must not have this name.
-    #[must_use]
     pub fn is_reserved(name: &str) -> bool {
         name.starts_with('[')
     }

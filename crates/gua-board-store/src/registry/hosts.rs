@@ -91,7 +91,6 @@ pub enum Refusal {
 }
 
 /// Returns whether a name matches a pattern, in which `*` matches any text. Host names have no case.
-#[must_use]
 pub fn is_name_match(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
     let mut parts = pattern.split('*');
@@ -163,14 +162,12 @@ pub struct Host {
 
 impl Host {
     /// Whether a person may use the host: a member of these groups, or anyone who sees all hosts (`None`).
-    #[must_use]
     pub fn is_for(&self, groups: Option<&[String]>) -> bool {
         let is_member = |groups: &[String]| groups.iter().any(|group| self.groups.contains(group));
         self.groups.is_empty() || groups.is_none_or(is_member)
     }
 
     /// Returns the maintenance that is in force.
-    #[must_use]
     pub fn maintenance(&self, now: Timestamp) -> Option<&Maintenance> {
         let maintenance = self.maintenance.as_ref();
         maintenance.filter(|one| one.until.is_none_or(|until| until > now))

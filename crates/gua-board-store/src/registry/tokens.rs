@@ -47,7 +47,6 @@ words! {
 
 impl Scope {
     /// Kind of the secret of a token with this scope.
-    #[must_use]
     pub fn kind(self) -> Kind {
         match self {
             Scope::Screen => Kind::Screen,

@@ -45,7 +45,6 @@ pub struct Membership {
 
 impl Membership {
     /// Returns the groups for [`Host::is_for`](super::Host::is_for); `None` for a role that sees all hosts.
-    #[must_use]
     pub fn host_groups(&self) -> Option<&[String]> {
         (self.role < Role::Admin).then_some(&self.groups)
     }
@@ -67,7 +66,6 @@ impl Settings {
     pub const SESSION_DAYS: RangeInclusive<u32> = 1..=90;
 
     /// Lists the differences, for the audit log.
-    #[must_use]
     pub fn changes_to(&self, new: &Settings) -> String {
         let title = |settings: &Settings| settings.title.clone().unwrap_or_default();
         let facts = |settings: &Settings| {

@@ -59,7 +59,6 @@ impl Curve {
     }
 
     /// Divides the last hour into points, oldest first: the mean of the known values of each, or `None` without any.
-    #[must_use]
     pub fn points(&self, count: usize, until: i64) -> Vec<Option<u8>> {
         let values: Vec<Option<u8>> = self.last(SLOTS, until).collect();
         let parts = values.chunks(SLOTS.div_ceil(count.max(1)));

@@ -35,14 +35,12 @@ impl Interval {
 
     /// Returns the time without a report after which the host is stale: 2.5 times its interval, within limits. The
     /// interval is the shorter of the last two gaps, because an outage makes one gap long.
-    #[must_use]
     pub fn stale_after(&self) -> SignedDuration {
         let interval = self.length().unwrap_or_default().min(MAX_STALE_AFTER);
         (interval * 5 / 2).clamp(MIN_STALE_AFTER, MAX_STALE_AFTER)
     }
 
     /// Returns the time without a report after which the agent is silent: three times its interval, within limits.
-    #[must_use]
     pub fn silent_after(&self) -> SignedDuration {
         let interval = self.length().unwrap_or(MAX_SILENCE);
         (interval.min(MAX_SILENCE) * 3).clamp(MIN_STALE_AFTER, MAX_SILENCE)

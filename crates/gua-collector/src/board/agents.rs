@@ -18,7 +18,6 @@ const TIME: Duration = Duration::from_secs(5);
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Asks all agents at once. A failed one has an error in nvgpu's words.
-#[must_use]
 pub fn ask(loaded: &Loaded, agents: &[ServerUrl]) -> Vec<ClusterEntry> {
     let options = ConnectOptions {
         unencrypted: Unencrypted::Allowed,

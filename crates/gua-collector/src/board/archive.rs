@@ -52,7 +52,6 @@ pub struct CutDays {
 
 impl Archived {
     /// One line in the wording of gpu-usage-audit, with an addition for days left out.
-    #[must_use]
     pub fn summary(self, retention_days: u32) -> String {
         let mut text = format!(
             "{} closed day(s) in {retention_days}d window, uploaded {} missing object(s)",
@@ -71,7 +70,6 @@ impl Archived {
 const SETTLING: SignedDuration = SignedDuration::from_mins(5);
 
 /// The UTC day that is not closed yet.
-#[must_use]
 pub fn open_day(now: Timestamp) -> Date {
     let settled = now.saturating_sub(SETTLING).unwrap_or(now);
     TimeZone::UTC.to_datetime(settled).date()

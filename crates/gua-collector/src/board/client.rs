@@ -58,7 +58,6 @@ pub enum CallError {
 impl CallError {
     /// Whether the same request may succeed later. Only errors about the request itself are final: a token may be accepted
     /// again, a host may come back, a redirect may end.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             CallError::Refused { status, .. } => !matches!(status, 400 | 413 | 422),

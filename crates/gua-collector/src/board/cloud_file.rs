@@ -23,18 +23,15 @@ pub struct CloudFile(PathBuf);
 pub struct PreparedFile(NewFile);
 
 impl CloudFile {
-    #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Whether a file of any kind exists at the path.
-    #[must_use]
     pub fn exists(&self) -> bool {
         self.0.symlink_metadata().is_ok()
     }

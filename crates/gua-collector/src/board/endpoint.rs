@@ -70,7 +70,6 @@ pub struct ConnectError {
 
 impl ConnectError {
     /// Advice for the user, if there is any.
-    #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.get_ref()?.downcast_ref::<rustls::Error>()? {
             rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => Some(

@@ -110,7 +110,6 @@ pub enum EnrolmentError {
 
 impl EnrolmentError {
     /// Whether this host is not enrolled at all.
-    #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, EnrolmentError::Missing(_))
     }
@@ -120,7 +119,6 @@ impl EnrolmentError {
 type Stamp = (u64, u64, (i64, i64));
 
 impl Enrolment {
-    #[must_use]
     pub fn new(file: CloudFile, options: ConnectOptions) -> Self {
         Self {
             file,

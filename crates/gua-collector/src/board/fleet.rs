@@ -83,12 +83,10 @@ pub struct SavedTokens(PathBuf);
 
 impl SavedTokens {
     /// The file of this user; `None` without a home directory.
-    #[must_use]
     pub fn of(inputs: &Inputs) -> Option<Self> {
         Some(Self(inputs.home.as_ref()?.join(FILE)))
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }

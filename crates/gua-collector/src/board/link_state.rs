@@ -28,7 +28,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    #[must_use]
     pub fn of(config: &CloudConfig) -> Self {
         Self {
             board: config.server_url.to_string(),
@@ -86,7 +85,6 @@ pub struct StreamState {
 
 impl LinkState {
     /// The state before the first push.
-    #[must_use]
     pub fn new(config: &CloudConfig) -> Self {
         Self {
             peer: Peer::of(config),
@@ -123,7 +121,6 @@ impl State for LinkState {
 
 impl StreamState {
     /// The state of this process's stream; `None` if the process cannot be identified.
-    #[must_use]
     pub fn of_this_process(is_connected: bool) -> Option<Self> {
         let boot = ProcessTable::default().boot().ok()?;
         let daemon = Lineage::default().process(Pid(std::process::id()), boot)?;
@@ -134,7 +131,6 @@ impl StreamState {
     }
 
     /// Whether the daemon that wrote it is still running.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         ProcessTable::default().boot() == Ok(self.daemon.boot)
             && Lineage::default().life(&self.daemon) != Life::Ended
@@ -165,7 +161,6 @@ pub struct LinkFiles {
 }
 
 impl LinkFiles {
-    #[must_use]
     pub fn new(enrolment: &Path, history: &Path) -> Self {
         Self {
             enrolment: enrolment.to_owned(),
@@ -178,7 +173,6 @@ impl LinkFiles {
     }
 
     /// Directories for the spool.
-    #[must_use]
     pub fn spools(&self) -> [PathBuf; 2] {
         self.paths("-spool")
     }
@@ -213,13 +207,11 @@ impl LinkFiles {
     }
 
     /// Reads the latest state of the link to a peer.
-    #[must_use]
     pub fn read(&self, peer: &Peer) -> Option<LinkState> {
         self.latest(|state: &LinkState| state.peer == *peer)
     }
 
     /// Reads the state that a service wrote beside its history, for users without an enrolment.
-    #[must_use]
     pub fn read_service(&self) -> Option<LinkState> {
         let [_, file] = self.paths(LinkState::SUFFIX);
         read_json(&file)
@@ -242,7 +234,6 @@ impl LinkFiles {
     }
 
     /// Number of spooled pushes for a peer; `None` if the spool belongs to another user.
-    #[must_use]
     pub fn spooled(&self, peer: &Peer) -> Option<usize> {
         let spools = self.spools();
         spools

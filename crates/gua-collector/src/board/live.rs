@@ -24,7 +24,6 @@ use crate::notes;
 const FREE_FOR: SignedDuration = SignedDuration::from_secs(60);
 
 /// The live report of a host whose driver could not be read.
-#[must_use]
 pub fn failed(hostname: &str, at: Timestamp) -> LiveReport {
     LiveReport::failed(hostname, VERSION, at, ErrorCode::NvmlInitFailed)
 }
@@ -43,7 +42,6 @@ pub struct LiveReporter {
 
 impl LiveReporter {
     /// Builds the body of a push. Without a sample, the driver could not be read.
-    #[must_use]
     pub fn body(&self, at: Timestamp, sample: Option<&Sample>) -> String {
         match sample {
             Some(sample) => self.report(sample).body(),
@@ -52,7 +50,6 @@ impl LiveReporter {
     }
 
     /// Builds the live report of a sample.
-    #[must_use]
     pub fn report(&self, sample: &Sample) -> LiveReport {
         let criteria = Criteria {
             thresholds: self.settings.thresholds(),
@@ -78,7 +75,6 @@ impl LiveReporter {
     }
 
     /// Builds the live report of a recorded sample. Claims and keeps are not recorded.
-    #[must_use]
     pub fn recorded(&self, sample: &Sample) -> LiveReport {
         let criteria = Criteria {
             thresholds: self.settings.thresholds(),

@@ -40,7 +40,6 @@ struct State {
 
 impl QuotaReporter {
     /// Creates a reporter of the use that a history has.
-    #[must_use]
     pub fn new(loaded: &Loaded, flags: &[FlagValue], history: &Path, users: &UserPolicy) -> Self {
         Self {
             history: history.to_owned(),

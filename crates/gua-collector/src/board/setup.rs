@@ -41,7 +41,6 @@ pub fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
 }
 
 /// Error for an enrolment at a board without TLS, such as the Python tool accepts. It must not stop the collecting.
-#[must_use]
 pub fn insecure(loaded: &Loaded) -> Option<Failure> {
     match enrolment(loaded).current() {
         Err(EnrolmentError::Endpoint(error @ EndpointError::Insecure(_))) => {
@@ -52,7 +51,6 @@ pub fn insecure(loaded: &Loaded) -> Option<Failure> {
 }
 
 /// Error for a board that cannot be reached as configured.
-#[must_use]
 pub fn endpoint_failure(error: &EndpointError) -> Failure {
     let hint = matches!(error, EndpointError::Insecure(_))
         .then_some("use the board's https URL; --allow-http sends the token unencrypted");
@@ -60,14 +58,12 @@ pub fn endpoint_failure(error: &EndpointError) -> Failure {
 }
 
 /// The configured enrolment, which may not exist.
-#[must_use]
 pub fn enrolment(loaded: &Loaded) -> Enrolment {
     let file = CloudFile::at(&loaded.settings.cloud.config.value);
     Enrolment::new(file, connect_options(loaded))
 }
 
 /// Connection options from the settings and the environment.
-#[must_use]
 pub fn connect_options(loaded: &Loaded) -> ConnectOptions {
     let cloud = &loaded.settings.cloud;
     ConnectOptions {
@@ -79,7 +75,6 @@ pub fn connect_options(loaded: &Loaded) -> ConnectOptions {
 }
 
 /// Identity of this host in every push.
-#[must_use]
 pub fn about<'a>(config: &'a CloudConfig, hostname: &'a str) -> About<'a> {
     About {
         hostname,
@@ -90,7 +85,6 @@ pub fn about<'a>(config: &'a CloudConfig, hostname: &'a str) -> About<'a> {
 }
 
 /// The state files of the link of a history.
-#[must_use]
 pub fn link_files(loaded: &Loaded, history: &Path) -> LinkFiles {
     LinkFiles::new(&loaded.settings.cloud.config.value, history)
 }
@@ -125,7 +119,6 @@ pub struct ReportedFault {
 }
 
 /// Pushes an error heartbeat for a driver that could not be read; returns the error for the user.
-#[must_use]
 pub fn report_fault(enrolled: &Enrolled, files: &LinkFiles, fault: DriverFault) -> ReportedFault {
     let at = clock::now();
     let what = (at, ErrorCode::NvmlInitFailed);
@@ -138,7 +131,6 @@ pub fn report_fault(enrolled: &Enrolled, files: &LinkFiles, fault: DriverFault) 
 }
 
 /// The board in messages: the name of this host there and its URL.
-#[must_use]
 pub fn named(enrolled: &Enrolled) -> String {
     let name = sanitize(&enrolled.config.shown_name());
     format!("{name} ({})", enrolled.config.server_url)
@@ -161,7 +153,6 @@ pub fn live_reporter(
 }
 
 /// The configured format of pushes.
-#[must_use]
 pub fn push_form(settings: &Settings) -> Form {
     match settings.cloud.form.value {
         PushForm::V1_1 => Form::V1_1,

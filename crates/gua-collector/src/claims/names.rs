@@ -69,13 +69,11 @@ impl Names {
 }
 
 /// The deadline by the wall clock; `None` once it has passed.
-#[must_use]
 pub fn deadline(left: Duration, now: Timestamp) -> Option<Timestamp> {
     (!left.is_zero()).then(|| now.checked_add(left).ok())?
 }
 
 /// A time in the local zone, with its date if that is not today.
-#[must_use]
 pub fn moment(at: Timestamp, now: Timestamp) -> String {
     let zone = TimeZone::system();
     let (at, now) = (at.to_zoned(zone.clone()), now.to_zoned(zone));

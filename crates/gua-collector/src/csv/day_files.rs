@@ -41,7 +41,6 @@ pub enum CsvError {
 }
 
 impl DayFiles {
-    #[must_use]
     pub fn new(directory: impl Into<PathBuf>, form: Form) -> Self {
         Self {
             directory: directory.into(),

@@ -18,7 +18,6 @@ use super::{Append, Cloud};
 use crate::managed::{MARK, OWN_ARGUMENT};
 
 /// Arguments of the daemon: the mark, the history and the given flags. It reads all other settings itself, also on SIGHUP.
-#[must_use]
 pub fn arguments(
     settings: &Settings,
     flags: &[FlagValue],
@@ -119,7 +118,6 @@ fn read_messages(pipe: &mut ChildStdout, limit: Duration) -> (String, bool) {
 }
 
 /// The arguments after the mark if this process is a daemon started by [`spawn`].
-#[must_use]
 pub fn own_arguments(arguments: &[OsString]) -> Option<&[OsString]> {
     let (mark, rest) = arguments.get(1..)?.split_at_checked(1 + MARK.len())?;
     let is_ours =

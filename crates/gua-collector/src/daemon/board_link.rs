@@ -21,7 +21,6 @@ pub enum Cloud {
 
 impl Cloud {
     /// Converts the flags `--cloud` and `--archive`.
-    #[must_use]
     pub fn new(cloud: bool, archive: bool) -> Self {
         match (cloud, archive) {
             (false, _) => Cloud::Off,

@@ -11,7 +11,6 @@ use crate::board::link_state::{LinkError, StreamState};
 use crate::board::{ArchiveState, CloudFile, EnrolmentError, LinkFiles, LinkState};
 
 /// The lines about the board; empty for a host without one.
-#[must_use]
 pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
     let files = LinkFiles::new(enrolment, history);
     let link = match CloudFile::at(enrolment).load() {

@@ -39,7 +39,6 @@ enum Choice {
 
 impl HistoryFile {
     /// The history that the settings name, with that of the host's service recognised.
-    #[must_use]
     pub fn configured(loaded: &Loaded) -> Self {
         let history = &loaded.settings.history;
         let home = loaded.inputs.home.as_deref();
@@ -47,7 +46,6 @@ impl HistoryFile {
     }
 
     /// Compares paths by components: `//` and `/./` are ignored, links and `..` are not resolved.
-    #[must_use]
     pub fn of(path: &Path, home: Option<&Path>, host: &Path) -> Self {
         let choice = match home.map(gua_settings::default_db) {
             Some(default) if default == path => Choice::Default,
@@ -66,12 +64,10 @@ impl HistoryFile {
         Self { path, ..self }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    #[must_use]
     pub fn is_default(&self) -> bool {
         self.choice == Choice::Default
     }
@@ -128,13 +124,11 @@ impl HistoryFile {
     }
 
     /// Whether the directory is created by the collector or its unit if it does not exist.
-    #[must_use]
     pub fn is_in_own_directory(&self) -> bool {
         self.choice != Choice::Custom
     }
 
     /// Whether an existing file is a history of gpu-usage-audit that [`HistoryFile::adopt_old`] takes over.
-    #[must_use]
     pub fn will_be_adopted(&self) -> bool {
         self.choice != Choice::Custom && what_is_this(&self.path) == FileKind::GpuUsageAudit
     }
@@ -250,7 +244,6 @@ const PRIVATE: u32 = 0o640;
 const OTHERS: u32 = 0o007;
 
 /// Summary of a running daemon's history for `gua status`, or the reason why the history cannot be read.
-#[must_use]
 pub fn summary(db: &Path, outage: Option<(Timestamp, String)>) -> String {
     let mut text = String::new();
     add_line(&mut text, "history", db.display());

@@ -79,7 +79,6 @@ fn weight(tick: &Tick) -> usize {
 }
 
 /// The processes that hold a lock on the files of a history, in words: `pid 4711 (python3) of ada`.
-#[must_use]
 pub fn lock_holders(db: &Path) -> String {
     let files = ["-shm", ""]
         .into_iter()

@@ -262,7 +262,6 @@ pub(super) fn costs(own: &'static str) -> Vec<(&'static str, Cost)> {
 }
 
 /// Returns the cost of this process.
-#[must_use]
 pub fn own_cost() -> Option<Cost> {
     Some(Cost {
         processor: clock::processor_time(),

@@ -252,7 +252,6 @@ fn points_to(path: &Path, unit: &str) -> bool {
 
 /// Applies a change of the enrolment to the host's service, which has a copy of it: removing the enrolment stops its pushes.
 /// Returns a line for the user if the service is affected.
-#[must_use]
 pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
     let place = Place::new(Some(Scope::System), None, None).ok()?;
     let path = place.unit(NAME);
@@ -301,7 +300,6 @@ pub fn uninstall(place: &Place) -> Result<String, Failure> {
 }
 
 /// Shows whether the service is installed and running.
-#[must_use]
 pub fn status(place: &Place) -> String {
     let path = place.unit(NAME);
     let installed = Some(path.clone()).filter(|path| path.exists());

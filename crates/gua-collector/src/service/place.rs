@@ -63,7 +63,6 @@ impl Place {
         })
     }
 
-    #[must_use]
     pub fn is_image(&self) -> bool {
         self.root.is_some()
     }

@@ -27,7 +27,6 @@ pub struct Service {
 
 impl Service {
     /// The service behind a socket. With `db`, it answers only if that is its history.
-    #[must_use]
     pub fn at(socket: &Path, db: Option<&Path>) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Self {

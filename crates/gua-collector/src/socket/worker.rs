@@ -38,7 +38,6 @@ const MAX_SILENCE: Duration = Duration::from_secs(5);
 const MAX_MEMORY: u64 = 2 << 30;
 
 /// Answers the question on the connection that is standard input.
-#[must_use]
 pub fn answer_stdin(arguments: &[OsString]) -> ExitCode {
     let Some(db) = arguments.first() else {
         return ExitCode::from(2);

@@ -55,7 +55,6 @@ impl OldForm {
     }
 
     /// Uses a file written by gpu-usage-audit.
-    #[must_use]
     pub fn theirs(file: OldFile) -> Self {
         Self(Kind::Theirs(file))
     }

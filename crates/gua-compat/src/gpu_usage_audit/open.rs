@@ -116,7 +116,6 @@ impl OldFile {
         })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -11,7 +11,6 @@ pub const PREFIX: &str = "Tick ";
 const CLASS_WIDTH: usize = 10;
 
 /// Formats `Tick N  ts=HH:MM:SS.mmm  UUID=class ...`, in UTC.
-#[must_use]
 pub fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
     // Formatted by its parts, because this runs at every tick.
     let at = TimeZone::UTC.to_datetime(tick.sample.at).time();

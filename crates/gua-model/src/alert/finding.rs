@@ -57,7 +57,6 @@ impl Finding {
     }
 
     /// Returns the name of its host, safe to display.
-    #[must_use]
     pub fn host_name(&self, this_host: &str) -> String {
         let host = self.host.as_ref();
         host.map_or_else(|| this_host.to_owned(), |host| sanitize(&host.name))
@@ -80,21 +79,18 @@ pub struct IdleHold {
 
 impl IdleHold {
     /// `GPU 3: 40.1 GB held, idle for 3h12m`.
-    #[must_use]
     pub fn evidence(&self, now: Timestamp) -> String {
         let (memory, idle) = (gigabytes(self.memory), self.idle.shown(now));
         format!("GPU {}: {memory} GB held, idle for {idle}", self.gpu_index)
     }
 
     /// Whether it has been idle for at least this time.
-    #[must_use]
     pub fn is_long(&self, longer_than: Duration, now: Timestamp) -> bool {
         self.idle.length(now).unsigned_abs() >= longer_than
     }
 }
 
 /// Returns the holds on GPUs that are idle in a sample, by person and GPU. `idle` has the GPUs that are idle in it.
-#[must_use]
 pub fn idle_holds(
     sample: &Sample,
     idle: &BTreeMap<GpuUuid, IdleGpu>,
@@ -134,7 +130,6 @@ pub fn idle_holds(
 }
 
 /// Returns one finding for each person who has held GPUs for at least this time without using them.
-#[must_use]
 pub fn idle_held(holds: &[IdleHold], longer_than: Duration, now: Timestamp) -> Vec<Finding> {
     let mut people: BTreeMap<&str, Vec<&IdleHold>> = BTreeMap::new();
     for hold in holds.iter().filter(|hold| hold.is_long(longer_than, now)) {
@@ -162,7 +157,6 @@ const ANSWER: &str = "Please release what you do not need, or answer with: gua k
 
 /// Returns the finding about a person who was asked whether they still need their idle GPUs. A question to a person without a
 /// GPU that has been idle for this time counts for nothing.
-#[must_use]
 pub fn nudged(
     holds: &[IdleHold],
     to: Uid,
@@ -213,7 +207,6 @@ impl KnownGpu {
 }
 
 /// Returns the physical GPUs of a sample. A MIG instance that disappears was removed and is not lost.
-#[must_use]
 pub fn known_gpus(sample: &Sample) -> Vec<KnownGpu> {
     let gpus = sample.gpus.iter();
     let physical = gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }));
@@ -221,7 +214,6 @@ pub fn known_gpus(sample: &Sample) -> Vec<KnownGpu> {
 }
 
 /// Returns the GPUs with faults, and those that an earlier sample had and this one does not.
-#[must_use]
 pub fn unhealthy(sample: &Sample, earlier: &[KnownGpu]) -> Vec<Finding> {
     let mut found = Vec::new();
     for gpu in &sample.gpus {
@@ -245,7 +237,6 @@ pub fn unhealthy(sample: &Sample, earlier: &[KnownGpu]) -> Vec<Finding> {
 }
 
 /// Returns the finding about the faults of a GPU, each with its name and its description; `None` if there are none.
-#[must_use]
 pub fn faulty_gpu(gpu: &KnownGpu, faults: &[(&str, String)]) -> Option<Finding> {
     let names: Vec<&str> = faults.iter().map(|(name, _)| *name).collect();
     (!faults.is_empty()).then(|| Finding {
@@ -269,7 +260,6 @@ pub enum Loss {
 }
 
 /// Returns the finding about a lost GPU.
-#[must_use]
 pub fn lost_gpu(gpu: &KnownGpu, loss: Loss) -> Finding {
     let why = match loss {
         Loss::Reported => "the driver reports it as lost",
@@ -287,7 +277,6 @@ pub fn lost_gpu(gpu: &KnownGpu, loss: Loss) -> Finding {
 }
 
 /// Returns whether a limit is exceeded, or at least this share of it is used. An unmeasured part counts as unused.
-#[must_use]
 pub fn quota_condition(standing: &Standing, percent: u32) -> Option<When> {
     let used = u128::from(standing.at_least) * 100;
     let near = u128::from(standing.limit.most) * u128::from(percent);
@@ -299,7 +288,6 @@ pub fn quota_condition(standing: &Standing, percent: u32) -> Option<When> {
 }
 
 /// Returns the finding about a limit; `use_of` describes its use, such as `charged 80.0 of 100.0 h per month`.
-#[must_use]
 pub fn quota(standing: &Standing, when: When, use_of: String) -> Finding {
     let (who, person) = match &standing.who {
         Who::Person(name) => (sanitize(name), Some(name.clone())),
@@ -340,7 +328,6 @@ pub struct UnobservedTime {
 }
 
 /// Returns the finding about a gap of at least this length.
-#[must_use]
 pub fn gap(time: &UnobservedTime, longer_than: Duration) -> Option<Finding> {
     let length = Duration::from_micros(time.period.micros().0);
     if length < longer_than {
@@ -374,7 +361,6 @@ pub enum LastContact {
 }
 
 /// Returns the finding about an agent that has sent nothing since then. The caller decides whether that is too long ago.
-#[must_use]
 pub fn silent(last: LastContact, now: Timestamp) -> Finding {
     let (at, shown) = match last {
         LastContact::Report(at) => (at, format!("last report at {at:.0}")),
@@ -406,7 +392,6 @@ const MAX_LISTED: usize = 20;
 
 /// Returns one finding about the silent agents of several hosts, in this order, so that a network outage does not send one
 /// message for each host. All are of one workspace. Its size does not depend on the number of hosts.
-#[must_use]
 pub fn all_silent(found: &[Finding]) -> Option<Finding> {
     let first = found.first()?;
     if found.len() == 1 {

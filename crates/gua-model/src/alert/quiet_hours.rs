@@ -14,7 +14,6 @@ pub struct QuietHours {
 
 impl QuietHours {
     /// Whether a time of day is in the quiet hours. Their end is not.
-    #[must_use]
     pub fn contains(&self, time: Time) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&time),

@@ -84,7 +84,6 @@ impl Month {
     pub const END: Timestamp = Timestamp::constant(1_793_372_400, 0);
 
     /// Returns the month before a time, which counts as a Friday at 15:00.
-    #[must_use]
     pub fn before(end: Timestamp) -> Self {
         let jobs = schedule();
         Self { end, jobs }
@@ -92,7 +91,6 @@ impl Month {
 
     /// Returns the month whose last tick precedes a time directly. Its ticks are at whole multiples of the interval, so that
     /// none of them covers parts of two quarter hours.
-    #[must_use]
     pub fn around(now: Timestamp) -> Self {
         let step = i64::try_from(Self::INTERVAL.as_secs()).unwrap_or(i64::MAX);
         let next = now.as_second().div_euclid(step).saturating_add(1) * step;
@@ -100,13 +98,11 @@ impl Month {
     }
 
     /// Time of the first tick.
-    #[must_use]
     pub fn start(&self) -> Timestamp {
         self.time(END - LENGTH)
     }
 
     /// Time in which the host was down and nothing was recorded.
-    #[must_use]
     pub fn outage(&self) -> Outage {
         let (from, to) = DOWN;
         let minutes = u64::try_from(to - from).unwrap_or_default();
@@ -146,7 +142,6 @@ impl Month {
     }
 
     /// The sample of any time; after the end, the last jobs go on. The energy counter is known only in [`Month::ticks`].
-    #[must_use]
     pub fn sample(&self, at: Timestamp) -> Sample {
         let second = END * 60 + at.duration_since(self.end).as_secs();
         let minute = second.div_euclid(60);

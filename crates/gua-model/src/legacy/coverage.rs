@@ -36,7 +36,6 @@ pub struct ImportedCoverage {
 
 impl ImportedCoverage {
     /// Returns the coverage of one tick.
-    #[must_use]
     pub fn of_tick(at: Timestamp, interval: Micros) -> Self {
         let at = at.as_microsecond();
         let interval = i64::try_from(interval.0).unwrap_or(i64::MAX);
@@ -56,7 +55,6 @@ impl ImportedCoverage {
     /// Returns the coverage if each tick covered `interval`. The gaps are those of the recorded intervals, but each
     /// begins where the last tick before it then ends. If the recorded intervals are longer, by more than ticks may be
     /// late, only the time of the ticks is observed.
-    #[must_use]
     pub fn with_interval(&self, interval: Micros) -> Self {
         let given = i64::try_from(interval.0).unwrap_or(i64::MAX);
         let recorded = self.gaps.iter().map(|(last, from, _)| from - last);
@@ -166,19 +164,16 @@ impl ImportedCoverage {
     }
 
     /// Returns the time of the first tick.
-    #[must_use]
     pub fn first(&self) -> Timestamp {
         time(self.first)
     }
 
     /// Returns the time of the last tick.
-    #[must_use]
     pub fn last(&self) -> Timestamp {
         time(self.last)
     }
 
     /// Returns the covered time, in order.
-    #[must_use]
     pub fn periods(&self) -> Vec<Period> {
         let begins = std::iter::once(self.first).chain(self.gaps.iter().map(|(.., to)| *to));
         let ends = self.gaps.iter().map(|(_, from, _)| *from).chain([self.end]);
@@ -189,7 +184,6 @@ impl ImportedCoverage {
     }
 
     /// Returns the coverage of the GPU from `from`, since when it is known, to `to`, with its gaps.
-    #[must_use]
     pub fn finish(&self, from: Timestamp, to: Timestamp) -> (Covered, Vec<Gap>) {
         let mut gaps: Vec<Gap> = Vec::new();
         let start = from.as_microsecond();

@@ -134,7 +134,6 @@ impl GpuFold {
 
 impl<'a> ImportedFold<'a> {
     /// Creates a fold that skips the rows of GPUs that this program observed itself at that time.
-    #[must_use]
     pub fn new(rule: Thresholds, own: &'a OwnCoverage) -> Self {
         Self {
             rule,

@@ -24,7 +24,6 @@ impl OwnCoverage {
     }
 
     /// Whether own ticks cover any of a period.
-    #[must_use]
     pub fn touches(&self, gpu: &GpuUuid, period: Period) -> bool {
         self.next(gpu, period).is_some()
     }

@@ -54,14 +54,12 @@ pub struct ImportedSession {
 
 impl ImportedSession {
     /// Returns its end: the last row covers `interval`, or the recorded interval if that is `None`.
-    #[must_use]
     pub fn end(&self, interval: Option<Duration>) -> Timestamp {
         let covered = interval.unwrap_or(self.last_row);
         self.to.checked_add(covered).unwrap_or(self.to)
     }
 
     /// Returns the mean utilisation of the GPU in percent.
-    #[must_use]
     pub fn util(&self) -> Option<f64> {
         #[expect(
             clippy::cast_precision_loss,

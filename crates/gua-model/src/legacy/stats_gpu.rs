@@ -7,19 +7,16 @@ use crate::id::GpuUuid;
 const BEGINNING: &str = "gpu_stats-";
 
 /// Returns the name of the GPU with an index.
-#[must_use]
 pub fn stats_gpu(number: u32) -> String {
     format!("{BEGINNING}{number}")
 }
 
 /// Returns the index of a GPU of gpu_stats; `None` for all others.
-#[must_use]
 pub fn stats_gpu_number(gpu: &GpuUuid) -> Option<u32> {
     gpu.as_str().strip_prefix(BEGINNING)?.parse().ok()
 }
 
 /// Compares GPUs for a report: by name, and GPUs of gpu_stats by index, so that the tenth comes after the second.
-#[must_use]
 pub fn in_order(one: &GpuUuid, other: &GpuUuid) -> Ordering {
     match (stats_gpu_number(one), stats_gpu_number(other)) {
         (Some(one), Some(other)) => one.cmp(&other),

@@ -73,7 +73,6 @@ impl OwnerRule {
 }
 
 /// Reports whether a pattern matches the whole text.
-#[must_use]
 pub fn is_match(pattern: &str, text: &str) -> bool {
     // For every place in the text, whether the pattern so far can end there.
     let letters: Vec<char> = text.chars().collect();

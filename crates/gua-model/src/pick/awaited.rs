@@ -12,7 +12,6 @@ const SOON: SignedDuration = SignedDuration::from_mins(2);
 
 /// Reports whether the GPU could become free for these criteria. Its model, its memory size and most faults do not change;
 /// processes, use and claims do.
-#[must_use]
 pub fn could_be_free(gpu: &Gpu, criteria: &Criteria) -> bool {
     let is_large_enough = match (criteria.min_free, gpu.memory_total, gpu.memory_held_back()) {
         (None, _, _) | (_, Err(Missing::Gone | Missing::Denied | Missing::Failed), _) => true,
@@ -27,7 +26,6 @@ pub fn could_be_free(gpu: &Gpu, criteria: &Criteria) -> bool {
 
 /// Reports whether a waiting user would take the GPU as soon as it is free, so that later users must leave it. A vacant
 /// GPU that the criteria exclude is not kept: others can use it.
-#[must_use]
 pub fn is_awaited(gpu: &Gpu, criteria: &Criteria, last_use: &LastUse) -> bool {
     match obstacle(gpu, criteria, last_use) {
         None => true,

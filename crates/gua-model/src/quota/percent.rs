@@ -31,7 +31,6 @@ impl Percentages {
     }
 
     /// Returns the percentage of a user over a term; `None` for a user who was never seen.
-    #[must_use]
     pub fn of(&self, user: &str, term: Term) -> Option<f64> {
         let sum = *self.sums.get(user)?;
         ratio(sum, length(term).as_micros())
@@ -39,7 +38,6 @@ impl Percentages {
 }
 
 /// Returns the length of a term in these formulas. Every month has thirty days there.
-#[must_use]
 pub fn length(term: Term) -> Duration {
     const DAY: u64 = 86_400;
     match term {

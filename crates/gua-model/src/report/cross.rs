@@ -29,7 +29,6 @@ pub enum Cross {
 
 impl Cross {
     /// Which column a local time belongs to, in a window whose slot of that time begins at `slot`.
-    #[must_use]
     pub fn column(self, local: DateTime, slot: DateTime) -> Column {
         let hour = usize::from(local.hour().unsigned_abs());
         let day = usize::from(local.weekday().to_monday_zero_offset().unsigned_abs());
@@ -41,7 +40,6 @@ impl Cross {
     }
 
     /// All columns, in order. `slots` are those of the window.
-    #[must_use]
     pub fn columns(self, slots: &[DateTime]) -> Vec<Column> {
         match self {
             Cross::HourOfDay => (0..24).map(Column::Hour).collect(),
@@ -111,7 +109,6 @@ pub(super) fn rows(
 }
 
 /// One row for every hour, day, week or month of the known part of a window, also without any observation.
-#[must_use]
 pub fn slot_rows(fold: &ReportFold, known: Period, gaps: &[&Gap]) -> Vec<SlotRow> {
     let mut rows: Vec<SlotRow> = Vec::new();
     for slot in slots(known, &fold.scope().zone, fold.scope().unit) {

@@ -31,7 +31,6 @@ pub struct Scope {
 }
 
 impl Scope {
-    #[must_use]
     pub fn wants(&self, gpu: &GpuUuid) -> bool {
         let is_asked_for = self.gpus.as_ref().is_none_or(|gpus| gpus.contains(gpu));
         is_asked_for && !self.left_out.contains(gpu)
@@ -62,7 +61,6 @@ struct Place {
 }
 
 impl ReportFold {
-    #[must_use]
     pub fn new(scope: Scope) -> Self {
         Self {
             scope,
@@ -152,7 +150,6 @@ impl ReportFold {
         }
     }
 
-    #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
     }

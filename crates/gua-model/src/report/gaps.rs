@@ -12,7 +12,6 @@ use crate::period_set::PeriodSet;
 use crate::unit::Micros;
 
 /// Returns one row per period and reason, the largest first, with the detail of a matching outage.
-#[must_use]
 pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage]) -> Vec<GapRow> {
     let mut joined: BTreeMap<(Period, GapReason), (usize, Micros)> = BTreeMap::new();
     for gap in gaps {
@@ -48,7 +47,6 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
 
 /// Periods in which a GPU was not observed: the time before `since`, when it was first known, and gaps of which at least
 /// half of the period is missing. Short gaps before late ticks are excluded.
-#[must_use]
 pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
     let before = Period::new(window.from(), since.clamp(window.from(), window.to()));
     let is_missing = |gap: &&Gap| {

@@ -42,7 +42,6 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// Returns the name of the job, pod or container, or else its ID.
-    #[must_use]
     pub fn name(self, workload: &Workload) -> Option<String> {
         match self {
             Self::Job => workload.job.as_ref().map(ToString::to_string),
@@ -53,7 +52,6 @@ impl WorkloadKind {
 }
 
 /// Returns the names of the groups of this kind that a person is in.
-#[must_use]
 pub fn groups_of(person: &str, kind: GroupKind, groups: &[Group]) -> Vec<String> {
     let is_in = |group: &&Group| {
         group.kind == kind && group.members.iter().any(|member| is_match(member, person))
@@ -64,7 +62,6 @@ pub fn groups_of(person: &str, kind: GroupKind, groups: &[Group]) -> Vec<String>
 
 /// Adds up people by group, the longest holder first. A person in several groups counts in each of them, and one without a
 /// group in [`NONE`].
-#[must_use]
 pub fn grouped(people: &[PersonRow], groups_of: impl Fn(&str) -> Vec<String>) -> Vec<PersonRow> {
     let mut sums = NamedSums::default();
     for person in people {
@@ -139,7 +136,6 @@ impl NamedSums {
     }
 
     /// Returns the rows, the longest holder first.
-    #[must_use]
     pub fn rows(self) -> Vec<PersonRow> {
         let rows = self.0.into_iter();
         let mut rows: Vec<_> = rows.map(|(name, sums)| PersonRow { name, sums }).collect();

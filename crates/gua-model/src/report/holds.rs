@@ -22,13 +22,11 @@ impl Holds {
         }
     }
 
-    #[must_use]
     pub fn get(&self, name: &str) -> OwnerTotal {
         self.people.get(name).copied().unwrap_or_default()
     }
 
     /// The longest holder first; ties by name, the last first, as the replaced tool has them.
-    #[must_use]
     pub fn rows(&self) -> Vec<PersonRow> {
         let row = |(name, sums): (&String, &OwnerTotal)| PersonRow {
             name: name.clone(),

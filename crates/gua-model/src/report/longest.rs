@@ -28,7 +28,6 @@ pub struct HoldLists {
 
 impl HoldLists {
     /// Creates the lists of a report. If there is a period `charted`, they include its sessions for charts.
-    #[must_use]
     pub fn new(charted: Option<Period>) -> Self {
         Self {
             current: Vec::new(),

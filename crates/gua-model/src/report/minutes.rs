@@ -13,7 +13,6 @@ use crate::total::QuarterTotal;
 use crate::unit::Micros;
 
 /// Length of the buckets of a window; `None` if it is long enough for hours.
-#[must_use]
 pub fn bucket_length(window: Period) -> Option<SignedDuration> {
     let minutes = match window.micros().0 / 60_000_000 {
         0..=90 => 1,
@@ -32,7 +31,6 @@ pub struct Buckets {
 
 impl Buckets {
     /// Divides a window at multiples of `length`.
-    #[must_use]
     pub fn new(window: Period, length: SignedDuration, zone: &TimeZone) -> Self {
         let step = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
         let mut rows = Vec::new();
@@ -67,7 +65,6 @@ impl Buckets {
     }
 
     /// The rows, with the gaps among them. Of one person, only the person's own hours count.
-    #[must_use]
     pub fn finish(self, gaps: &[&Gap], person: Option<&str>) -> Vec<SlotRow> {
         let row = |(mut row, mut total): (SlotRow, QuarterTotal)| {
             if let Some(person) = person {

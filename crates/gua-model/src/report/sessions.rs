@@ -12,7 +12,6 @@ use crate::unit::{Bytes, Centipercent, Micros};
 pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
 
 /// Whether a session of imported rows, last seen at `last_row`, counts as current at the last tick of a window.
-#[must_use]
 pub fn is_imported_current(last_row: Timestamp, last_tick: Option<Timestamp>) -> bool {
     let recent = last_tick.and_then(|last| last.checked_sub(IMPORTED_SLACK).ok());
     recent.is_some_and(|recent| last_row >= recent)
@@ -32,7 +31,6 @@ pub(super) fn is_without_use(
 }
 
 /// Converts a mean utilisation to percent, the unit of reports.
-#[must_use]
 pub fn percent(util: Centipercent) -> f64 {
     f64::from(util.0) / 100.0
 }
@@ -41,7 +39,6 @@ pub fn percent(util: Centipercent) -> f64 {
 ///
 /// A session that the window cuts does not record when it was observed. Its part in the window counts, less the gaps of its
 /// GPU: a gap that is only a part of its period counts in proportion.
-#[must_use]
 pub fn observed_within(hold: &Hold, window: Period, gaps: &[Gap]) -> Option<Micros> {
     let observed = hold.observed?;
     let part = hold.period.overlap(window)?;

@@ -72,50 +72,42 @@ impl Sums {
     }
 
     /// The time in one state.
-    #[must_use]
     pub fn state(&self, state: State) -> StateTotal {
         self.states[state.place()]
     }
 
     /// Time observed by own ticks.
-    #[must_use]
     pub fn observed(&self) -> Micros {
         Micros(self.all_micros().0.saturating_sub(self.imported.0))
     }
 
     /// Whether any time was observed, by own ticks or imported rows.
-    #[must_use]
     pub fn was_seen(&self) -> bool {
         self.all_micros() > Micros(0)
     }
 
     /// Whether imported rows contribute to it.
-    #[must_use]
     pub fn has_imported(&self) -> bool {
         self.states.iter().any(|state| state.ticks > 0)
     }
 
     /// GPU-ticks, own and imported.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.ticks
     }
 
     /// Hours of one class, own and imported.
-    #[must_use]
     pub fn hours(&self, class: RollUp) -> f64 {
         self.of_class(class).micros.hours()
     }
 
     /// Hours in which a GPU was held and its utilisation could not be read.
-    #[must_use]
     pub fn unknown_hours(&self) -> f64 {
         self.state(State::HeldUnknown).micros.hours()
     }
 
     /// The share of one class; `None` where nothing was observed. It is a share of time, or of ticks for imported rows
     /// alone.
-    #[must_use]
     pub fn share(&self, class: RollUp) -> Option<f64> {
         let class = self.of_class(class);
         if self.observed() == Micros(0) {
@@ -126,20 +118,17 @@ impl Sums {
     }
 
     /// Share of the time in which a GPU was held and its utilisation could not be read.
-    #[must_use]
     pub fn unknown_share(&self) -> Option<f64> {
         let unknown = self.state(State::HeldUnknown).micros;
         ratio(unknown.0.into(), self.all_micros().0.into())
     }
 
     /// Mean utilisation in percent, of own ticks.
-    #[must_use]
     pub fn util(&self) -> Option<f64> {
         ratio(self.util_sum, u128::from(self.util_known.0) * 100)
     }
 
     /// Energy of the GPUs; `None` if none was measured.
-    #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
         energy::known(self.energy, self.energy_known)
     }

@@ -29,7 +29,6 @@ pub struct PersonSessions {
 }
 
 impl SessionsByPerson {
-    #[must_use]
     pub fn new(window: Period) -> Self {
         Self {
             window,
@@ -49,7 +48,6 @@ impl SessionsByPerson {
         }
     }
 
-    #[must_use]
     pub fn of(&self, name: &str) -> PersonSessions {
         self.people.get(name).cloned().unwrap_or_default()
     }
@@ -57,7 +55,6 @@ impl SessionsByPerson {
 
 impl PersonSessions {
     /// The longest sessions, the longest first.
-    #[must_use]
     pub fn longest(self) -> Vec<Hold> {
         self.longest.into_iter().map(|(_, hold)| hold).collect()
     }

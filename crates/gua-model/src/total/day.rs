@@ -37,14 +37,12 @@ impl UtcDay {
     pub const QUARTERS: usize = 96;
 
     /// Returns the day that a quarter belongs to, and the quarter's index in the day.
-    #[must_use]
     pub fn of_quarter(quarter: Quarter) -> (Self, usize) {
         let place = usize::try_from(quarter.0.rem_euclid(96)).unwrap_or(0);
         (Self(quarter.0.div_euclid(96)), place)
     }
 
     /// Returns the first quarter of the day.
-    #[must_use]
     pub fn first_quarter(self) -> Quarter {
         Quarter(self.0.saturating_mul(96))
     }
@@ -58,7 +56,6 @@ impl UtcDay {
 
 impl QuarterUse {
     /// Returns the observed and active time of one GPU in one quarter.
-    #[must_use]
     pub fn of(total: &QuarterTotal) -> Self {
         if let Some(part) = &total.imported {
             return Self {
@@ -79,7 +76,6 @@ impl QuarterUse {
 }
 
 impl GpuDay {
-    #[must_use]
     pub fn new(gpu: GpuUuid) -> Self {
         Self {
             gpu,
@@ -88,7 +84,6 @@ impl GpuDay {
         }
     }
 
-    #[must_use]
     pub fn named(&self) -> NamedTotal<'_> {
         (&self.gpu, &self.total)
     }
@@ -105,7 +100,6 @@ impl GpuDay {
     /// Reports whether the sums of the day are equivalent to those of its quarters: all of the time between the first and
     /// the last tick was observed, or all of each quarter, apart from the time by which ticks were late. This is always
     /// true of totals of imported rows, because they store the place of every gap.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         if self.total.imported.is_some() {
             return true;

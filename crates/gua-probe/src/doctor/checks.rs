@@ -85,7 +85,6 @@ pub(super) fn sections() -> [&'static str; 4] {
 }
 
 /// Runs all checks.
-#[must_use]
 pub fn all(facts: &Facts) -> Vec<Check> {
     let skipped = |why: &str| Status::Skipped.finding(why, Details::Skipped {});
     let judge = |judge: &Judge| match (judge, &facts.driver) {

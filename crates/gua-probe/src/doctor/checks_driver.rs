@@ -179,14 +179,12 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> String {
 
 impl NamedLibrary {
     /// Describes the problem if the library does not exist.
-    #[must_use]
     pub fn problem(&self) -> String {
         format!("`{}` (from {}) does not exist", self.path, self.source)
     }
 }
 
 /// Returns the configured library if the fault is that it does not exist.
-#[must_use]
 pub fn absent<'a>(
     fault: &DriverFault,
     library: Option<&'a NamedLibrary>,

@@ -34,7 +34,6 @@ pub enum Layout {
 
 impl Layout {
     /// Maximum width of a table on the page; `None` if it is not limited.
-    #[must_use]
     pub fn table_width(self) -> Option<usize> {
         match self {
             Layout::Lines => None,
@@ -54,7 +53,6 @@ pub struct Contents<'a> {
 }
 
 /// Renders the page with colours. The caller strips them if they are not wanted.
-#[must_use]
 pub fn text(facts: &Facts, checks: &[Check], plan: &Plan, look: Contents<'_>) -> String {
     let mut page = Page {
         text: "gua doctor\n".to_owned(),

@@ -52,7 +52,6 @@ pub struct Commands {
 }
 
 /// Derives the plan from the checks.
-#[must_use]
 pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
     let mut ordered: Vec<&Check> = checks.iter().collect();
     ordered.sort_by_key(|check| {
@@ -100,7 +99,6 @@ fn actions(
 }
 
 /// Reports whether a strict caller accepts the result: collecting works, and no check failed.
-#[must_use]
 pub fn is_sound(plan: &Plan, checks: &[Check]) -> bool {
     let has_failed = |check: &Check| check.finding.status == Status::Error;
     plan.mode == Mode::Host && !checks.iter().any(has_failed)

@@ -40,7 +40,6 @@ pub enum End {
 }
 
 /// Finds a program on the search path. A file that is not executable is skipped, as a shell does.
-#[must_use]
 pub fn find(search_path: &OsStr, name: &str) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
     std::env::split_paths(search_path)
@@ -51,7 +50,6 @@ pub fn find(search_path: &OsStr, name: &str) -> Option<PathBuf> {
 
 /// Runs a program with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too.
 /// Returns `None` if there is no such program.
-#[must_use]
 pub fn ask(path: PathBuf, arguments: &[&str], limit: Duration) -> Option<Run> {
     let started = Command::new(&path)
         .args(arguments)

@@ -36,7 +36,6 @@ pub struct Collector {
 }
 
 /// Returns all collectors that are visible in `/proc`, sorted. Hidden processes are not found.
-#[must_use]
 pub fn collectors(root: &HostRoot) -> Vec<Collector> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else {
         return Vec::new();
@@ -72,7 +71,6 @@ fn needs_arguments(comm: &[u8]) -> bool {
 }
 
 /// Recognises a collector by the short name and the zero-separated arguments of a process.
-#[must_use]
 pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<&'static str> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);

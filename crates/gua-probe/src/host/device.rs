@@ -13,7 +13,6 @@ pub struct Devices {
 
 impl Devices {
     /// Returns all of them, sorted.
-    #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let mut paths = [self.gpus.clone(), self.controls.clone()].concat();
         paths.sort();
@@ -22,7 +21,6 @@ impl Devices {
 }
 
 /// Lists the device files. A directory that cannot be read has none.
-#[must_use]
 pub fn devices(root: &HostRoot) -> Devices {
     let mut devices = Devices::default();
     let Ok(entries) = std::fs::read_dir(root.join("dev")) else {
@@ -46,7 +44,6 @@ pub fn devices(root: &HostRoot) -> Devices {
 }
 
 /// Reports whether a device file of this name belongs to a GPU.
-#[must_use]
 pub fn is_gpu(name: &str) -> bool {
     name.strip_prefix("nvidia").is_some_and(|number| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())

@@ -52,7 +52,6 @@ pub struct Room {
 }
 
 /// Inspects a path. Nothing is created, opened or changed.
-#[must_use]
 pub fn spot(path: &Path) -> Spot {
     let parent = parent_of(path);
     Spot {

@@ -28,7 +28,6 @@ pub enum Flavour {
 }
 
 /// Returns the loaded module; `None` if none is loaded or neither file has a version.
-#[must_use]
 pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
     let by_driver = root.parsed("proc/driver/nvidia/version", LIMIT, parse_module);
     let version = || root.parsed("sys/module/nvidia/version", LIMIT, parse_version);
@@ -41,7 +40,6 @@ pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
 }
 
 /// Parses `/proc/driver/nvidia/version`.
-#[must_use]
 pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     let text = String::from_utf8_lossy(text);
     let line = after(&text, "NVRM version:")?;
@@ -56,7 +54,6 @@ pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
 }
 
 /// Parses `/sys/module/nvidia/version`, which holds only the version.
-#[must_use]
 pub fn parse_version(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?.trim();
     is_version(text).then(|| text.to_owned())

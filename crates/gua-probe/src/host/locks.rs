@@ -7,7 +7,6 @@ use gua_model::Pid;
 use super::HostRoot;
 
 /// Returns the processes that hold a lock of fcntl(2) or flock(2) on one of the files, given by inode. Empty if the list cannot be read.
-#[must_use]
 pub fn holders(root: &HostRoot, inodes: &[u64]) -> BTreeSet<Pid> {
     match root.read("proc/locks", 1 << 20) {
         Ok(text) => parse(&text, inodes),
@@ -16,7 +15,6 @@ pub fn holders(root: &HostRoot, inodes: &[u64]) -> BTreeSet<Pid> {
 }
 
 /// Parses lines such as `7: POSIX  ADVISORY  READ 4711 fe:00:1234 120 120`. A line with `->` is of a process that waits.
-#[must_use]
 pub fn parse(text: &[u8], inodes: &[u64]) -> BTreeSet<Pid> {
     let text = String::from_utf8_lossy(text);
     let holder = |line: &str| {

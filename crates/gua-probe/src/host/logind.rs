@@ -40,7 +40,6 @@ pub enum RemoveIpc {
 
 /// Returns the user of the login session that has this audit session, by logind's record below `run`. logind names a
 /// session after its audit session; only root writes the record.
-#[must_use]
 pub fn session_user(run: &Path, audit_session: u32) -> Option<Uid> {
     let file = run.join(format!("systemd/sessions/{audit_session}"));
     let bytes = read(&file, LIMIT).ok()?;
@@ -50,7 +49,6 @@ pub fn session_user(run: &Path, audit_session: u32) -> Option<Uid> {
     uid.filter(|_| value("AUDIT=") == Some(audit_session))
 }
 
-#[must_use]
 pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
     if !root.runs_systemd() {
         return RemoveIpc::NoLogind;

@@ -28,7 +28,6 @@ pub fn load(root: &HostRoot) -> Reading<u64> {
 }
 
 /// Parses the lines `MemTotal:` and `MemAvailable:`.
-#[must_use]
 pub fn parse_memory(text: &[u8]) -> Option<HostMemory> {
     let text = std::str::from_utf8(text).ok()?;
     Some(HostMemory {
@@ -38,7 +37,6 @@ pub fn parse_memory(text: &[u8]) -> Option<HostMemory> {
 }
 
 /// Parses the first number, which has two decimals.
-#[must_use]
 pub fn parse_load(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (whole, decimals) = text.split_ascii_whitespace().next()?.split_once('.')?;

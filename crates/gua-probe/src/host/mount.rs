@@ -30,13 +30,11 @@ pub struct Mount {
 }
 
 impl Mount {
-    #[must_use]
     pub fn is_network(&self) -> bool {
         NETWORK.split(' ').any(|kind| kind == self.kind)
     }
 
     /// Reports whether no file can be created there, whatever the permissions.
-    #[must_use]
     pub fn is_virtual(&self) -> bool {
         VIRTUAL.split(' ').any(|kind| kind == self.kind)
     }
@@ -66,14 +64,12 @@ gua_model::words! {
 }
 
 /// Returns the mount table of this process; empty if it cannot be read.
-#[must_use]
 pub fn mounts(root: &HostRoot) -> Vec<Mount> {
     root.read("proc/self/mountinfo", LIMIT)
         .map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
 }
 
 /// Parses `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Malformed lines are skipped.
-#[must_use]
 pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n')
         .filter_map(parse_line)
@@ -123,7 +119,6 @@ fn unescape(escaped: &[u8]) -> Vec<u8> {
 }
 
 /// Returns what the process file system at `proc` hides; `None` if none is mounted there.
-#[must_use]
 pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
     // The last mount on a mount point covers the ones before it.
     let mount = mounts
@@ -148,7 +143,6 @@ pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
 }
 
 /// Returns the mount that a path is on. Links are not followed.
-#[must_use]
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let on_path = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     // Of equal mount points the last one counts, and `max_by_key` returns the last of equals.

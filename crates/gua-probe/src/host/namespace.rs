@@ -36,7 +36,6 @@ pub enum PidLookup {
 }
 
 /// Applies the setting `driver.pids` in a PID namespace.
-#[must_use]
 pub fn pid_lookup(setting: DriverPids, namespace: PidNamespace) -> PidLookup {
     match (setting, namespace) {
         (DriverPids::Here, _) | (_, PidNamespace::Host) => PidLookup::Same,
@@ -54,7 +53,6 @@ pub struct Surroundings {
 }
 
 /// Determines the namespace and finds the marker files of container engines.
-#[must_use]
 pub fn surroundings(root: &HostRoot) -> Surroundings {
     let link = std::fs::read_link(root.join("proc/self/ns/pid"));
     let pid_namespace = link.map_or(PidNamespace::Unknown, |name| {
@@ -74,7 +72,6 @@ pub fn surroundings(root: &HostRoot) -> Surroundings {
 }
 
 /// Reads the target of `/proc/self/ns/pid`: `pid:[4026531836]` on the host.
-#[must_use]
 pub fn parse_pid_namespace(name: &[u8]) -> PidNamespace {
     let number = std::str::from_utf8(name).ok().and_then(|name| {
         name.strip_prefix("pid:[")?

@@ -16,14 +16,12 @@ pub struct Privilege {
 }
 
 /// Reads the privileges of this process; none if they cannot be read.
-#[must_use]
 pub fn privilege(root: &HostRoot) -> Privilege {
     root.read("proc/self/status", LIMIT)
         .map_or_else(|_| Privilege::default(), |text| parse_status(&text))
 }
 
 /// Parses `/proc/self/status` (`proc_pid_status(5)`).
-#[must_use]
 pub fn parse_status(text: &[u8]) -> Privilege {
     let text = String::from_utf8_lossy(text);
     let values = |name: &str| after(&text, name).unwrap_or_default();

@@ -31,7 +31,6 @@ pub fn processor_time(root: &HostRoot) -> Reading<ProcessorTime> {
 }
 
 /// Parses the line that begins with `cpu` and a blank.
-#[must_use]
 pub fn parse_processor_time(text: &[u8]) -> Option<ProcessorTime> {
     let line = text.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line.strip_prefix(b"cpu ")?).ok()?;
@@ -49,7 +48,6 @@ pub fn parse_processor_time(text: &[u8]) -> Option<ProcessorTime> {
 
 impl ProcessorTime {
     /// Returns the load since an earlier read; `None` if no time has passed.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<ProcessorShares> {
         let total = self
             .total

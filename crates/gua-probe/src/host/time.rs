@@ -19,7 +19,6 @@ pub struct TimeKeeping {
 }
 
 /// Reads the state from the kernel and the files of systemd-timesyncd.service(8). The clock itself is not touched.
-#[must_use]
 pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     let marks = root.join("run/systemd/timesync");
     let is_set = marks.join("synchronized").exists();
@@ -30,20 +29,17 @@ pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
 }
 
 /// Returns the clock ticks per second in `/proc/PID/stat`; 100 on all current kernels.
-#[must_use]
 pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
 /// Converts clock ticks.
-#[must_use]
 pub(crate) fn of_ticks(ticks: u64) -> Duration {
     let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_second().max(1));
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
 /// Parses the `btime` line of `/proc/stat`: seconds since 1970.
-#[must_use]
 pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {
     let text = String::from_utf8_lossy(text);
     let seconds = after(&text, "btime ")?.trim().parse().ok()?;

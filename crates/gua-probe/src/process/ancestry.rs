@@ -15,7 +15,6 @@ pub struct Ancestor {
 }
 
 /// Looks up processes and their visible ancestors. Processes that end meanwhile are omitted.
-#[must_use]
 pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();
     for pid in pids {

@@ -30,7 +30,6 @@ pub struct CgroupFacts {
 ///
 /// The hierarchies of version 1 can differ (Slurm does not use systemd's), so each value comes from the first line that
 /// has it, and the user from the line of the job, else of the pod, else of the container.
-#[must_use]
 pub(super) fn parse(text: &str) -> CgroupFacts {
     // A cgroup's name cannot contain a newline: the kernel rejects it (`cgroup_mkdir`).
     let paths: Vec<&str> = text.lines().filter_map(path_of).collect();

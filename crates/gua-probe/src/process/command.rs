@@ -18,7 +18,6 @@ pub struct CommandLine(Vec<String>);
 
 impl CommandLine {
     /// Parses the kernel's format: words that end with a zero byte each.
-    #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
         let words = bytes
@@ -32,7 +31,6 @@ impl CommandLine {
     }
 
     /// Shortens it as nvgpu does: `jupyter`, the first word that ends in `.py`, or the first 25 characters.
-    #[must_use]
     pub fn in_short(&self) -> Self {
         const SHOWN: usize = 25;
         let whole = self.0.join(" ");

@@ -43,7 +43,6 @@ const PODMAN: [&str; 2] = [
 const DOCKER: &str = "var/lib/docker/containers";
 
 /// Whether the host has files of a container runtime, which only root can read.
-#[must_use]
 pub fn has_container_runtime(root: &Path) -> bool {
     let mut places = PODMAN.iter().chain(&CONTAINERD).chain(&[DOCKER]);
     places.any(|place| root.join(place).exists())

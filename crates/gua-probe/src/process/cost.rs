@@ -8,7 +8,6 @@ use gua_model::Bytes;
 use crate::host;
 
 /// Returns the CPU time of all threads of a process, to the nanosecond if the kernel reports it.
-#[must_use]
 pub fn processor_time(pid: u32) -> Option<Duration> {
     // The first number of each line is the time on a CPU (Documentation/scheduler/sched-stats.rst).
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
@@ -20,19 +19,16 @@ pub fn processor_time(pid: u32) -> Option<Duration> {
 }
 
 /// Returns the proportional set size of a process: its own memory and its part of shared memory.
-#[must_use]
 pub fn memory(pid: u32) -> Option<Bytes> {
     kilobytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
 /// Returns the resident memory of a process.
-#[must_use]
 pub fn resident_memory(pid: u32) -> Option<Bytes> {
     kilobytes(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 /// Returns the PID of a child of this process that has an argument.
-#[must_use]
 pub fn child_with_argument(argument: &str) -> Option<u32> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let lists = tasks.flatten().filter_map(|task| {
@@ -58,7 +54,6 @@ pub fn forget_peak_memory() -> std::io::Result<()> {
 }
 
 /// Returns the peak memory of this process.
-#[must_use]
 pub fn peak_memory() -> Option<Bytes> {
     kilobytes("/proc/self/status", "VmHWM:")
 }

@@ -78,7 +78,6 @@ pub struct Storage {
 
 impl Family {
     /// Creates the family of `top`, a child of `keeper`.
-    #[must_use]
     pub fn new(root: ProcRoot, top: Pid, keeper: Pid) -> Self {
         let mut family = Self {
             root,
@@ -103,7 +102,6 @@ impl Family {
     }
 
     /// Reports whether the process was a member at the last read.
-    #[must_use]
     pub fn has(&self, pid: Pid) -> bool {
         self.members.contains_key(&pid)
     }

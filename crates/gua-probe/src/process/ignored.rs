@@ -39,7 +39,6 @@ pub extern "C" fn remember() {
 }
 
 /// Reports whether this process was started to ignore the signal.
-#[must_use]
 pub fn was_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
 }

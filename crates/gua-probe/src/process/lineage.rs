@@ -21,20 +21,17 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    #[must_use]
     pub fn new(root: ProcRoot) -> Self {
         Self { root }
     }
 
     /// Returns the inode of this process's pid namespace; `None` if the kernel does not report it.
-    #[must_use]
     pub fn namespace(&self) -> Option<u64> {
         let facts = std::fs::metadata(self.root.0.join("self/ns/pid"));
         facts.ok().map(|facts| facts.ino())
     }
 
     /// Returns the process that has this pid now; `None` if none is visible.
-    #[must_use]
     pub fn process(&self, pid: Pid, boot: BootId) -> Option<ProcessKey> {
         let found = self.read(pid).ok()?;
         Some(ProcessKey {
@@ -45,7 +42,6 @@ impl Lineage {
     }
 
     /// Returns the state of a process. The caller checks that it belongs to this boot.
-    #[must_use]
     pub fn life(&self, process: &ProcessKey) -> Life {
         match self.read(process.pid) {
             Ok(found) if found.start != process.start.0 => Life::Ended,
@@ -61,7 +57,6 @@ impl Lineage {
 
     /// Reports whether `ancestor` started the process, directly or through others that are still alive. A parent that
     /// has ended is not found: its children have another parent by then.
-    #[must_use]
     pub fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
         let Ok(mut here) = self.read(process.pid) else {
             return false;
@@ -88,7 +83,6 @@ impl Lineage {
 
     /// Returns the session of a process, which stays the same when its parents end; `None` if the process has ended or
     /// is hidden, or the session began outside of this pid namespace.
-    #[must_use]
     pub fn session(&self, process: &ProcessKey) -> Option<u32> {
         let found = self.read(process.pid).ok()?;
         let is_it = found.start == process.start.0 && found.session != 0;
@@ -96,7 +90,6 @@ impl Lineage {
     }
 
     /// Returns the effective user of a process; `None` if it has ended or is hidden.
-    #[must_use]
     pub fn user(&self, process: &ProcessKey) -> Option<Uid> {
         let uids = parse::status_uids(&self.root.read(process.pid, "status").ok()?)?;
         // Read last: the pid may have been reused meanwhile.

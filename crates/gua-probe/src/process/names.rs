@@ -53,34 +53,29 @@ fn asked<T: Send + 'static>(
 
 /// Looks up a user in the host's directory: passwd, LDAP, SSSD, as configured for the C library. It blocks for as long as
 /// the directory does not answer.
-#[must_use]
 pub fn name_in_directory(uid: Uid) -> Option<String> {
     let user = uzers::get_user_by_uid(uid.0)?;
     parse::user_name(&user.name().to_string_lossy())
 }
 
 /// Reports whether the host has a user with this name; `None` if its directory does not answer in time.
-#[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
     let name = name.to_owned();
     asked(TIMEOUT, move || uzers::get_user_by_name(&name).is_some())
 }
 
 /// Reports whether the host has a group with this name; `None` if its directory does not answer in time.
-#[must_use]
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
     asked(TIMEOUT, move || uzers::get_group_by_name(&name).is_some())
 }
 
 /// Looks up the uid of a user as [`name_in_directory`] does the name.
-#[must_use]
 pub fn uid_in_directory(name: &str) -> Option<Uid> {
     Some(Uid(uzers::get_user_by_name(name)?.uid()))
 }
 
 /// Returns the uid and the main gid of a user; `None` if there is no such user, or its directory does not answer in time.
-#[must_use]
 pub fn user_ids(name: &str) -> Option<(u32, u32)> {
     let name = name.to_owned();
     let user = asked(TIMEOUT, move || uzers::get_user_by_name(&name));
@@ -89,7 +84,6 @@ pub fn user_ids(name: &str) -> Option<(u32, u32)> {
 }
 
 /// Reads which uids the rootless containers of each person use (subuid(5)). A host without the file has none.
-#[must_use]
 pub fn sub_uids() -> SubUids {
     let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
     SubUids::parse(&text, |name| {
@@ -100,7 +94,6 @@ pub fn sub_uids() -> SubUids {
 
 /// Returns the Unix groups of each of these users; unknown users have none. `None` if the host's directory does not
 /// answer in time.
-#[must_use]
 pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>> {
     let users = users.to_vec();
     let groups = |name: &String| {

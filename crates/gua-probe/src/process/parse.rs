@@ -42,7 +42,6 @@ pub struct Stat {
 
 impl Stat {
     /// Returns the resident memory.
-    #[must_use]
     pub fn resident(&self) -> Bytes {
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
         Bytes(self.resident_pages.saturating_mul(page))
@@ -50,7 +49,6 @@ impl Stat {
 
     /// Reports whether the process has ended. One whose first thread has ended is shown as a zombie while its other
     /// threads still run and hold its files.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         match self.state {
             b'X' | b'x' => true,
@@ -62,7 +60,6 @@ impl Stat {
 
 /// Parses `/proc/PID/stat`: the short name as the kernel wrote it (any bytes, including brackets and blanks), and the
 /// numbers. The name can contain `)`, so the fields after it begin at the last one.
-#[must_use]
 pub fn stat(text: &[u8]) -> Option<(&[u8], Stat)> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
@@ -101,7 +98,6 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Parses `/proc/PID/io`: bytes that a process, with its children that it has waited for, has read from and written to
 /// storage.
-#[must_use]
 pub fn storage(text: &[u8]) -> Option<(u64, u64)> {
     let value = |name: &[u8]| {
         text.split(|byte| *byte == b'\n')
@@ -122,7 +118,6 @@ pub struct Uids {
 }
 
 /// Parses the `Uid:` and `CapPrm:` lines of `/proc/PID/status`.
-#[must_use]
 pub fn status_uids(text: &[u8]) -> Option<Uids> {
     const CAP_SETUID: u64 = 1 << 7;
     // The `Name:` line above cannot imitate them: the kernel escapes newlines there.
@@ -145,20 +140,17 @@ pub fn status_uids(text: &[u8]) -> Option<Uids> {
 }
 
 /// Parses `/proc/PID/loginuid` or `sessionid`; the inner `None` means that the process has no login.
-#[must_use]
 pub fn loginuid(text: &[u8]) -> Option<Option<u32>> {
     let value: u32 = number(text.trim_ascii())?.try_into().ok()?;
     Some((value != NO_LOGIN).then_some(value))
 }
 
 /// Parses `/proc/PID/cgroup`.
-#[must_use]
 pub fn cgroup(text: &[u8]) -> CgroupFacts {
     cgroup::parse(&String::from_utf8_lossy(text))
 }
 
 /// Parses one line of a passwd file. Comments and the `+` and `-` lines of NIS have no user.
-#[must_use]
 pub fn passwd_line(line: &[u8]) -> Option<(u32, String)> {
     let mut fields = line.split(|byte| *byte == b':');
     let name = fields.next()?;
@@ -170,7 +162,6 @@ pub fn passwd_line(line: &[u8]) -> Option<(u32, String)> {
 }
 
 /// Parses a passwd file. Of two lines with one uid the first counts, as for the C library.
-#[must_use]
 pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for (uid, name) in text.split(|byte| *byte == b'\n').filter_map(passwd_line) {
@@ -180,14 +171,12 @@ pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
 }
 
 /// Returns a process's short name, safe to display; `None` if it is empty.
-#[must_use]
 pub fn comm(raw: &[u8]) -> Option<String> {
     let raw = &raw[..raw.len().min(MAX_COMM_LENGTH)];
     shown(&String::from_utf8_lossy(raw), MAX_COMM_LENGTH)
 }
 
 /// Returns a user's name, safe to display; `None` if it is empty.
-#[must_use]
 pub fn user_name(raw: &str) -> Option<String> {
     shown(raw, MAX_NAME_LENGTH)
 }

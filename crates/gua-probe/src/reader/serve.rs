@@ -14,7 +14,6 @@ use crate::clock;
 use crate::probe::Probe;
 
 /// Serves the parent on standard input and output; returns when the parent has ended.
-#[must_use]
 pub fn serve_stdio() -> ExitCode {
     end_with_the_parent();
     // Only for display in process lists.

@@ -40,7 +40,6 @@ struct Bar {
 
 impl HoursBars {
     /// Draws the chart as an SVG document.
-    #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
         let bars = self.bars(language);

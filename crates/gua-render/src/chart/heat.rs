@@ -32,7 +32,6 @@ pub struct HeatMap {
 
 impl HeatMap {
     /// Creates a map of weekdays by hours of the day, Monday and midnight first.
-    #[must_use]
     pub fn week(
         cells: &[[Option<f64>; 24]; 7],
         unit: HeatUnit,
@@ -104,7 +103,6 @@ impl HeatMap {
     }
 
     /// Draws the chart as an SVG document.
-    #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         if self.values().next().is_none() {
             return Canvas::empty(frame, words::NOTHING.of(frame.language));

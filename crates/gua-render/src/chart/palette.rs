@@ -84,7 +84,6 @@ pub(crate) fn of_heat(step: usize) -> (Paint, Paint) {
 
 /// Returns the style sheet for a page with charts of [`Theme::Page`], to be included once per page. The theme follows
 /// the system's preference or `data-theme="light|dark"` on the root element; print is always light.
-#[must_use]
 pub fn page_style() -> String {
     let [light, dark] = [Theme::Light, Theme::Dark].map(properties);
     let classes = classes();

@@ -64,7 +64,6 @@ struct Laid<'a> {
 
 impl SessionChart {
     /// Draws the chart as an SVG document.
-    #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
         if self.is_blank() {

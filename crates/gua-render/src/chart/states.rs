@@ -48,7 +48,6 @@ pub struct StatesOverTime {
 
 impl StatesOverTime {
     /// Draws the chart as an SVG document.
-    #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
         let total: StateHours = self.slots.iter().map(|slot| slot.hours).sum();
@@ -180,7 +179,6 @@ pub struct DayHours {
 
 impl DayHours {
     /// Draws the chart as an SVG document.
-    #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
         let total: StateHours = self.hours.iter().copied().sum();

@@ -21,7 +21,6 @@ use crate::sample::{EvidenceDocument, ProblemDocument, ProcessDocument, WindowDo
 pub const SCHEMA: &str = "gua.explain.v1";
 
 /// The answer as JSON.
-#[must_use]
 pub fn json(answer: &Answer, keeps: &[Kept]) -> String {
     sorted(&ExplainDocument::new(answer, keeps))
 }

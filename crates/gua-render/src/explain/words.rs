@@ -6,7 +6,6 @@ use gua_model::{
 };
 
 /// Returns the roll-up of a state, if it differs from the state itself.
-#[must_use]
 pub fn counts_as(state: State) -> Option<&'static str> {
     match (state, state.roll_up()) {
         (State::Active | State::IdleHeld | State::TrulyIdle, _) => None,
@@ -19,7 +18,6 @@ pub fn counts_as(state: State) -> Option<&'static str> {
 }
 
 /// Returns the state, and its roll-up if that differs.
-#[must_use]
 pub fn named(state: State) -> String {
     match counts_as(state) {
         Some(counts_as) => format!("{state}: {counts_as}"),
@@ -28,7 +26,6 @@ pub fn named(state: State) -> String {
 }
 
 /// Returns the rule that led to a state, as in docs/states.md.
-#[must_use]
 pub fn rule(state: State) -> &'static str {
     match state {
         State::Active => "utilisation at or over the threshold is active",
@@ -56,7 +53,6 @@ pub fn rule(state: State) -> &'static str {
 
 /// Returns the observations that lead to the state, one sentence each. If the driver's buffer decided, `buffered`
 /// contains how many of its samples indicate the state, and how many there are.
-#[must_use]
 pub fn reasons(verdict: &Verdict, buffered: Option<(u64, u64)>) -> Vec<String> {
     let Verdict { state, evidence } = verdict;
     let mut reasons = vec![match buffered {
@@ -190,7 +186,6 @@ fn unobserved(why: Missing) -> &'static str {
 }
 
 /// Explains in a few words why a value is missing.
-#[must_use]
 pub fn missing(why: Missing) -> &'static str {
     match why {
         Missing::Unsupported => "not supported by the GPU or its driver",
@@ -201,7 +196,6 @@ pub fn missing(why: Missing) -> &'static str {
 }
 
 /// Explains in a sentence why no sample was taken.
-#[must_use]
 pub fn gap(reason: GapReason) -> &'static str {
     match reason {
         GapReason::CollectorDown => "No collector was running.",
@@ -220,7 +214,6 @@ pub fn gap(reason: GapReason) -> &'static str {
 }
 
 /// Returns the owner of a process and how it was determined.
-#[must_use]
 pub fn owner(process: &Process) -> String {
     let identity = match &process.identity {
         Ok(identity) => identity,

@@ -65,7 +65,6 @@ pub struct Kept {
 }
 
 /// Rows in the requested order: MIG instances below their parent, unreadable GPUs by index.
-#[must_use]
 pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec<Row<'a>> {
     let is_instance = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
     let mut physical_gpus: Vec<&Gpu> = sample.gpus.iter().filter(|gpu| !is_instance(gpu)).collect();
@@ -151,14 +150,12 @@ fn unobserved<'a>(index: u32, why: Option<Missing>) -> Row<'a> {
 }
 
 impl Row<'_> {
-    #[must_use]
     pub fn is_instance(&self) -> bool {
         self.gpu
             .is_some_and(|gpu| matches!(gpu.place, Place::Instance { .. }))
     }
 
     /// Whether the GPU is leased but not held yet.
-    #[must_use]
     pub fn is_only_claimed(&self) -> bool {
         self.status == Status::Free && !self.claims.is_empty()
     }
@@ -187,7 +184,6 @@ impl Row<'_> {
     }
 
     /// Name of the GPU. For a MIG instance, which is listed below its parent, the parent's name is removed.
-    #[must_use]
     pub fn name(&self, sample: &Sample) -> Option<String> {
         let gpu = self.gpu?;
         let name = gpu.name.as_ref().ok()?;
@@ -200,7 +196,6 @@ impl Row<'_> {
 }
 
 /// The owner with the job, pod or container: `ada (job 4711)`. An owner that is the pod or container itself says it already.
-#[must_use]
 pub fn owner_and_workload(process: &Process) -> String {
     let identity = process.identity.as_ref();
     let owner = match identity.map(|identity| identity.owner()) {

@@ -103,7 +103,6 @@ pub struct Options<'a> {
 }
 
 /// Table with colors, which the output removes if they are disabled.
-#[must_use]
 pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
     if rows.is_empty() {
         return "no GPU found\n".to_owned();

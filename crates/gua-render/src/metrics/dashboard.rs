@@ -127,7 +127,6 @@ fn source() -> Source {
 }
 
 /// Returns the dashboard as JSON.
-#[must_use]
 pub fn dashboard() -> String {
     pretty(&Dashboard::new())
 }

@@ -125,7 +125,6 @@ pub struct Cost {
 
 impl GpuMetrics {
     /// Describes a GPU of a sample.
-    #[must_use]
     pub fn new(gpu: &Gpu, thresholds: &Thresholds) -> Self {
         let verdict = classify(gpu, thresholds, None);
         let counts = gpu.place.counts();
@@ -164,7 +163,6 @@ impl GpuMetrics {
 
 impl HostMetrics {
     /// Returns the metrics of a host whose driver cannot be read.
-    #[must_use]
     pub fn without_gpus(version: &'static str) -> Self {
         Self {
             version,
@@ -173,7 +171,6 @@ impl HostMetrics {
     }
 
     /// Describes the GPUs of a sample, without accounts, claims and a collector.
-    #[must_use]
     pub fn of_sample(sample: &Sample, thresholds: &Thresholds, version: &'static str) -> Self {
         let gpus = sample.gpus.iter();
         Self {
@@ -184,7 +181,6 @@ impl HostMetrics {
     }
 
     /// Writes all families.
-    #[must_use]
     pub fn text(&self, form: Form) -> String {
         let gpus = self.gpus.iter().map(|gpu| (gpu.labels(), gpu));
         let host = Host {

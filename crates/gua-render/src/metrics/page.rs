@@ -28,12 +28,10 @@ pub enum Kind {
 }
 
 impl Family {
-    #[must_use]
     pub const fn gauge(name: &'static str, unit: Option<&'static str>, help: &'static str) -> Self {
         Self::new(Kind::Gauge, name, unit, help)
     }
 
-    #[must_use]
     pub const fn counter(
         name: &'static str,
         unit: Option<&'static str>,
@@ -57,7 +55,6 @@ impl Family {
     }
 
     /// Returns the name of the family's samples, which queries use.
-    #[must_use]
     pub fn sample(&self) -> String {
         format!("{}{}", self.name, self.suffix())
     }
@@ -81,7 +78,6 @@ pub enum Form {
 
 impl Form {
     /// Chooses the format by the `Accept` header of a request. The older format is the default, as in other exporters.
-    #[must_use]
     pub fn accepted(accept: &str) -> Self {
         let quality = |media: &str| -> f64 {
             let parameters = media.split(';').skip(1).map(str::trim);
@@ -100,7 +96,6 @@ impl Form {
         }
     }
 
-    #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
             Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -114,7 +109,6 @@ impl Form {
 pub struct Labels(String);
 
 impl Labels {
-    #[must_use]
     pub fn new(labels: &[(&str, &str)]) -> Self {
         let mut all = Self::default();
         for (name, value) in labels {
@@ -124,7 +118,6 @@ impl Labels {
     }
 
     /// Returns the labels with one more.
-    #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut all = self.clone();
         all.add(name, value);
@@ -158,7 +151,6 @@ pub struct Page {
 }
 
 impl Page {
-    #[must_use]
     pub fn new(form: Form) -> Self {
         let text = String::with_capacity(64 * 1024);
         Self { text, form }

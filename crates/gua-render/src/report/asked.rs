@@ -99,7 +99,6 @@ impl Words {
 
 impl Asked {
     /// The query for the previous period, with `--compare`.
-    #[must_use]
     pub fn previous(&self) -> Question {
         Question {
             window: previous(self.question.window, &self.question.zone),
@@ -109,7 +108,6 @@ impl Asked {
     }
 
     /// The page of a report, with the default width and number of rows.
-    #[must_use]
     pub fn page<'a>(&self, report: &'a Report, version: &'a str) -> Page<'a> {
         Page {
             report,

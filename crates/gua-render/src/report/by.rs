@@ -37,7 +37,6 @@ impl By {
     pub const GROUPS: [Self; 5] = [By::Group, By::Project, By::Job, By::Pod, By::Container];
 
     /// The calendar unit into which the window is divided for this table.
-    #[must_use]
     pub fn unit(self) -> Option<CalendarUnit> {
         match self {
             By::Day => Some(CalendarUnit::Day),
@@ -48,7 +47,6 @@ impl By {
     }
 
     /// The kind of workload that the rows are, if they are workloads.
-    #[must_use]
     pub fn workload(self) -> Option<WorkloadKind> {
         match self {
             By::Job => Some(WorkloadKind::Job),
@@ -59,7 +57,6 @@ impl By {
     }
 
     /// The kind of group that the rows are, if they are groups of people.
-    #[must_use]
     pub fn group(self) -> Option<GroupKind> {
         match self {
             By::Group => Some(GroupKind::Group),
@@ -69,7 +66,6 @@ impl By {
     }
 
     /// Whether the rows are in order of their size, so that the first ones matter most.
-    #[must_use]
     pub(super) fn is_ranked(self) -> bool {
         let is_sum = self.workload().is_some() || self.group().is_some();
         is_sum || matches!(self, By::User | By::Gpu | By::Idle)
@@ -174,20 +170,17 @@ fn gap_of(gpu: &ReportedGpu) -> Option<Micros> {
 }
 
 /// The people of a report.
-#[must_use]
 pub fn user_rows(report: &Report) -> Vec<UserRow> {
     report.people.iter().map(UserRow::new).collect()
 }
 
 /// The GPUs of a report.
-#[must_use]
 pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
     let gpus = report.gpus.iter();
     gpus.map(|gpu| GpuRow::new(report, gpu)).collect()
 }
 
 /// The table with all of its rows; the page decides how many it shows.
-#[must_use]
 pub fn table(report: &Report, by: By) -> Table {
     let key = by.as_str();
     match by {
@@ -320,7 +313,6 @@ pub(super) fn occurring_states(report: &Report) -> Table {
 }
 
 /// Each state with its hours and energy, then the gap: together the capacity.
-#[must_use]
 pub fn state_rows(report: &Report) -> Vec<StateRow> {
     let all: f64 = RollUp::ALL
         .map(|class| report.all.hours(class))

@@ -115,7 +115,6 @@ fn difference(before: &Cell, now: &Cell) -> Cell {
 }
 
 /// The table of `--by`, with the costs of each person and the values of the previous period.
-#[must_use]
 pub fn page_table(page: &Page<'_>, by: By) -> Table {
     let mut table = by_table(page.report, by);
     if let (By::User, Some(costs)) = (by, page.costs) {

@@ -18,7 +18,6 @@ const NAME: usize = 18;
 const BAR: usize = 20;
 
 /// Returns the summary.
-#[must_use]
 pub fn glance(page: &Page<'_>) -> String {
     let mut out = verdict(page);
     idle_now(&mut out, page);

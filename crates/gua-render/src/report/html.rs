@@ -15,7 +15,6 @@ use crate::markup::Escaped;
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
 /// Returns the whole page or, with `--by`, its header and that table.
-#[must_use]
 pub fn html(page: &Page<'_>) -> String {
     let title = format!("{}: {}", labels::TITLE.of(page.language), host_name(page));
     let sheet = format!("{}{SHEET}", page_style());

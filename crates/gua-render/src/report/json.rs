@@ -21,7 +21,6 @@ use crate::sample::ThresholdsDocument;
 pub const SCHEMA: &str = "gua.report.v1";
 
 /// The whole report as JSON.
-#[must_use]
 pub fn json(page: &Page<'_>) -> String {
     pretty(&ReportDocument::new(page))
 }

@@ -21,7 +21,6 @@ const PAST_ROWS: usize = 8;
 const STILL_THERE_SECONDS: i64 = 300;
 
 /// The whole report, or with `--by` its head and that table.
-#[must_use]
 pub fn korean(page: &Page<'_>) -> String {
     let report = page.report;
     let mut out = String::new();

@@ -34,7 +34,6 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the cross that the report needs for this chart.
-    #[must_use]
     pub fn cross(self) -> Option<Cross> {
         match self {
             Kind::Heat(crossed) => crossed.map(|(_, cross)| cross),
@@ -81,7 +80,6 @@ pub struct Appearance {
 
 impl Plot {
     /// Creates a chart of a report, whose cross must be the one that [`Kind::cross`] returns.
-    #[must_use]
     pub fn new(page: &Page<'_>, kind: Kind) -> Self {
         let mut note = None;
         let (chart, numbers): (Box<dyn Figure>, Table) = match kind {
@@ -117,7 +115,6 @@ impl Plot {
     }
 
     /// The picture as an SVG document.
-    #[must_use]
     pub fn svg(&self, look: Appearance) -> String {
         let frame = Frame {
             id: self.document.kind.to_owned(),
@@ -131,7 +128,6 @@ impl Plot {
     }
 
     /// Draws the chart as text for a terminal of this width. It contains colour codes, which the caller may strip.
-    #[must_use]
     pub fn text(&self, columns: usize) -> String {
         let mut text = format!("{}\n{}\n\n", self.document.title, self.subtitle);
         let columns = columns.max(terminal::MIN_COLUMNS);
@@ -140,13 +136,11 @@ impl Plot {
     }
 
     /// The numbers that the picture draws.
-    #[must_use]
     pub fn numbers(&self) -> &Table {
         &self.document.rows.0
     }
 
     /// The numbers with their context, as JSON.
-    #[must_use]
     pub fn json(&self) -> String {
         pretty(&self.document)
     }

@@ -29,7 +29,6 @@ const NARROWEST: usize = 40;
 const COMPLETE: f64 = 0.99;
 
 /// The report for a terminal with this number of columns.
-#[must_use]
 pub fn screen(page: &Page<'_>, columns: usize) -> String {
     let width = columns.clamp(NARROWEST, WIDEST);
     let report = page.report;

@@ -17,7 +17,6 @@ use crate::chart::count;
 use crate::language::Language;
 
 /// Returns the whole report or, with `--by`, its header and that table.
-#[must_use]
 pub fn text(page: &Page<'_>) -> String {
     let mut out = header(page);
     let sections: &[fn(&mut String, &Page<'_>)] = match page.by {

@@ -20,7 +20,6 @@ const OWN_SHEET: &str = include_str!("statement.css");
 const PLOT: f64 = 120.0;
 
 /// The whole document.
-#[must_use]
 pub fn html(sheet: &Sheet<'_>) -> String {
     let whose = sheet.only.map_or_else(|| sheet.host(), sanitize);
     let title = format!("GPU statement, {}: {whose}", sheet.month());

@@ -15,7 +15,6 @@ use crate::report::costs_of_person;
 const SCHEMA_VERSION: u32 = 1;
 
 /// The whole statement as JSON.
-#[must_use]
 pub fn json(sheet: &Sheet<'_>) -> String {
     pretty(&StatementDocument::new(sheet))
 }

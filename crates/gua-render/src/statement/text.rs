@@ -8,7 +8,6 @@ use gua_model::text::sanitize;
 use super::{Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions, was_held};
 
 /// The whole statement.
-#[must_use]
 pub fn text(sheet: &Sheet<'_>) -> String {
     let mut text = String::new();
     if sheet.statement.people.is_empty() {

@@ -79,7 +79,6 @@ pub struct Intervals(BTreeMap<i64, Duration>);
 
 impl Intervals {
     /// Creates the intervals from the number of each run and its interval in seconds.
-    #[must_use]
     pub fn new(seconds: impl IntoIterator<Item = (i64, f64)>) -> Self {
         // Skip impossible intervals, which no release writes.
         let known = seconds

@@ -80,7 +80,6 @@ pub struct Column {
 
 impl Column {
     /// Whether every row has a value.
-    #[must_use]
     pub fn is_required(&self) -> bool {
         self.bit == 0
     }
@@ -215,7 +214,6 @@ pub struct Tally {
 
 impl Tally {
     /// The tally of no rows.
-    #[must_use]
     pub fn none<R: ImportedRow>() -> Self {
         Self {
             rows: 0,

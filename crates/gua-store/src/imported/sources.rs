@@ -43,7 +43,6 @@ pub struct KnownImport {
 
 impl KnownImport {
     /// Returns whether a row was imported.
-    #[must_use]
     pub fn has(&self, row: i64) -> bool {
         let block = self.blocks.partition_point(|(_, last)| *last < row);
         self.blocks

@@ -18,7 +18,6 @@ impl Stamp {
     }
 
     /// The time of a text that was parsed before.
-    #[must_use]
     pub fn of(at_us: i64, text: &str) -> Self {
         let usual = Timestamp::from_microsecond(at_us).map(old_text);
         Self {
@@ -42,7 +41,6 @@ impl Stamp {
 }
 
 /// Formats a time as gpu-usage-audit writes and compares it. Text in this form sorts by time.
-#[must_use]
 pub fn old_text(time: Timestamp) -> String {
     let form = match time.as_microsecond() % 1_000_000 {
         0 => "%Y-%m-%dT%H:%M:%S+00:00",

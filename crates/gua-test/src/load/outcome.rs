@@ -54,7 +54,6 @@ pub struct Spread {
 
 impl Spread {
     /// Summarizes times; all zero if there are none.
-    #[must_use]
     pub fn of(times: &[Duration]) -> Self {
         let mut sorted = times.to_vec();
         sorted.sort_unstable();
@@ -110,7 +109,6 @@ impl Outcome {
     }
 
     /// Mean memory in the first and in the last tenth of the window, in KiB.
-    #[must_use]
     pub fn memory(&self) -> (u64, u64) {
         let tenth = (self.memory_kib.len() / 10).max(1);
         let mean = |part: &[u64]| part.iter().sum::<u64>() / part.len().max(1) as u64;
@@ -120,7 +118,6 @@ impl Outcome {
     }
 
     /// Returns the violated limits that do not depend on speed.
-    #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.lost > 0 {
@@ -137,7 +134,6 @@ impl Outcome {
     }
 
     /// Returns all violated limits.
-    #[must_use]
     pub fn breaches(&self, limits: &Limits) -> Vec<String> {
         let mut breaches = self.faults();
         let mut check = |name: &str, found: Duration, limit: Duration| {

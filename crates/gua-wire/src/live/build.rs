@@ -35,7 +35,6 @@ pub struct GpuKeep {
 
 impl GpuKeep {
     /// Returns what may leave the host of a keep.
-    #[must_use]
     pub fn new(users: &UserPolicy, user: &str, until: Timestamp, why: &str) -> Self {
         Self {
             owner: users.apply(user).map(Into::into),
@@ -64,7 +63,6 @@ pub struct LiveInputs<'a> {
 
 impl LiveInputs<'_> {
     /// Builds the report. It has no quotas; the caller adds them.
-    #[must_use]
     pub fn build(&self) -> LiveReport {
         let sample = self.sample;
         let gpus = sample.gpus.iter().map(|gpu| {

@@ -13,7 +13,6 @@ use crate::users::UNKNOWN;
 
 impl LiveReport {
     /// Converts a snapshot with the default rule of `gua available`. A GPU without a valid UUID is left out.
-    #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, observed_at: Timestamp) -> Self {
         let error = ErrorCode::ProcessListUnavailable.as_str();
         let is_partial = snapshot.errors.iter().any(|code| code == error);

@@ -35,7 +35,6 @@ pub struct LiveQuota {
 
 impl LiveQuota {
     /// Returns the part of a standing that may leave the host; `None` if nothing was used, or if the name may not leave.
-    #[must_use]
     pub fn new(users: &UserPolicy, standing: &Standing) -> Option<Self> {
         let Standing { limit, period, .. } = standing;
         let name = |name: &str| users.apply(name).map(Into::into);
@@ -62,7 +61,6 @@ impl LiveQuota {
     }
 
     /// Returns the name of the person or group.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         match &self.who {
             Who::Person(name) | Who::Group(name) => Some(name),
@@ -71,7 +69,6 @@ impl LiveQuota {
     }
 
     /// Returns the standing without a forecast, because forecasts do not leave the host.
-    #[must_use]
     pub fn standing(&self) -> Standing {
         let period = Period::new(self.from, self.to);
         let (subject, sharing) = match &self.who {

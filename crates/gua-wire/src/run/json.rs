@@ -35,7 +35,6 @@ pub struct Fields(Vec<(String, String)>);
 pub struct NoJson(#[from] serde_json::Error);
 
 impl Fields {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -64,7 +63,6 @@ impl Fields {
         Ok(())
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,7 +75,6 @@ impl Fields {
     }
 
     /// Serializes the object on one line.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let mut line = String::from("{");
         for (place, (name, text)) in self.iter().enumerate() {

@@ -25,7 +25,6 @@ impl RunFile {
     /// assert_eq!(RunFile::of_line("# gpu     sm    mem     fb"), Some(RunFile::Dmon));
     /// assert_eq!(RunFile::of_line("root:x:0:0:root:/root:/bin/sh"), None);
     /// ```
-    #[must_use]
     pub fn of_line(line: &str) -> Option<Self> {
         let line = line.trim();
         if let Some(head) = line.strip_prefix('#') {
@@ -47,7 +46,6 @@ impl RunFile {
     }
 
     /// Detects a file by its name. Users add prefixes to these names, but no suffixes.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

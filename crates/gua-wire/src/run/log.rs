@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::json::Fields;
 
 /// Formats the time at the start of every line: UTC with milliseconds, truncated instead of rounded.
-#[must_use]
 pub fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00").to_string()
 }
@@ -52,7 +51,6 @@ impl Seconds {
 ///     r#"{"ts": "2026-05-11T00:00:00.123+00:00", "type": "phase", "name": "fit", "seconds": 12.346, "epochs": 3}"#,
 /// );
 /// ```
-#[must_use]
 pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fields) -> String {
     let mut line = line_start(at, "phase")
         .with("name", name)
@@ -68,7 +66,6 @@ pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fie
 }
 
 /// Formats an event, without the line end. Empty data is omitted.
-#[must_use]
 pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
     let mut line = line_start(at, "event").with("event", name);
     if !data.is_empty() {
@@ -78,7 +75,6 @@ pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
 }
 
 /// Formats a line of a type that the original does not have.
-#[must_use]
 pub fn other(at: Timestamp, kind: &str, fields: &Fields) -> String {
     let mut line = line_start(at, kind);
     for (name, text) in fields.iter() {

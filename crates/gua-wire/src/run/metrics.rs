@@ -18,7 +18,6 @@ pub const CPU_HEADER: &str = "timestamp,usr_pct,idle_pct";
 pub const DMON_HEADER: &str = "# gpu     sm    mem     fb\n# Idx      %      %     MB";
 
 /// Formats one GPU for `hw_metrics.csv`, without the line end. The time is local, as in nvidia-smi's output.
-#[must_use]
 pub fn gpu_line(at: &Zoned, gpu: &Gpu) -> String {
     [
         at.strftime("%Y/%m/%d %H:%M:%S%.3f").to_string(),
@@ -35,7 +34,6 @@ pub fn gpu_line(at: &Zoned, gpu: &Gpu) -> String {
 }
 
 /// Formats one GPU for `hw_dmon.csv`, without the line end.
-#[must_use]
 pub fn dmon_line(gpu: &Gpu) -> String {
     let cell = |text: Reading<String>| text.unwrap_or_else(|_| "-".to_owned());
     let sm = cell(gpu.util.map(|util| util.get().to_string()));
@@ -45,7 +43,6 @@ pub fn dmon_line(gpu: &Gpu) -> String {
 }
 
 /// Formats the CPU time between two samples for `cpu_metrics.csv`, without the line end.
-#[must_use]
 pub fn cpu_line(at: Timestamp, usr_pct: f64, idle_pct: f64) -> String {
     format!("{},{usr_pct:.1},{idle_pct:.1}", stamp(at))
 }

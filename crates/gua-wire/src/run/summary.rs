@@ -43,7 +43,6 @@ impl ResourceSummary {
     /// assert_eq!(summary.entries()[0], ("peak_vram_mb", 191.2));
     /// assert_eq!(summary.entries().len(), 7);
     /// ```
-    #[must_use]
     pub fn entries(&self) -> Vec<(&'static str, f64)> {
         let mut entries = vec![
             ("peak_vram_mb", self.peak_vram_mb),
@@ -68,7 +67,6 @@ impl ResourceSummary {
     }
 
     /// Returns the JSON object on one line, in the style of the original.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let line = one_line(self);
         line.expect("plain fields with text keys fit JSON") + "\n"
@@ -82,7 +80,6 @@ impl Serialize for ResourceSummary {
 }
 
 /// Rounds the exact value of `value` to one decimal; an exact half goes to the even digit.
-#[must_use]
 pub fn one_decimal(value: f64) -> f64 {
     format!("{value:.1}").parse().unwrap_or(value)
 }
@@ -142,7 +139,6 @@ pub(super) const DMON_FIELDS: usize = 4;
 
 impl Tally {
     /// A tally that reads lines by a rule.
-    #[must_use]
     pub fn by(rule: LineRule) -> Self {
         Self {
             rule,
@@ -231,7 +227,6 @@ impl Tally {
         usr.is_some() || idle.is_some()
     }
 
-    #[must_use]
     pub fn summary(&self) -> ResourceSummary {
         ResourceSummary {
             peak_vram_mb: self.vram.max(),
@@ -248,7 +243,6 @@ impl Tally {
     }
 
     /// Returns the names of the values that were never measured and are zero in the summary.
-    #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         [
             ("gpu_util", self.gpu_util),
@@ -265,7 +259,6 @@ impl Tally {
     }
 
     /// Whether readings of `hw_dmon.csv` were counted without a header, at the position that the original assumes.
-    #[must_use]
     pub fn guessed_mem_util(&self) -> bool {
         self.dmon == Columns::Unnamed && self.mem_util.count > 0
     }

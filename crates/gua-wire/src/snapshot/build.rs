@@ -17,7 +17,6 @@ use crate::users::{UNKNOWN, UserPolicy};
 pub type UsageStates = HashMap<GpuUuid, UsageState>;
 
 /// Adds one tick to the tracker. A single sample, as in `sync-once`, uses a new tracker; a daemon keeps its own.
-#[must_use]
 pub fn usage_states(tracker: &mut UsageTracker, sample: &Sample) -> UsageStates {
     let seen = sample.gpus.iter();
     seen.filter_map(|gpu| Some((gpu.uuid.clone(), tracker.see(gpu)?)))

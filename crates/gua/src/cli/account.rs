@@ -357,7 +357,6 @@ pub struct StatementArgs {
 
 impl StatementArgs {
     /// Output format selected by `--format`, `--json`, `--open` or the extension of the file.
-    #[must_use]
     pub fn form(&self) -> StatementFormat {
         match (self.json, self.format) {
             (true, _) => StatementFormat::Json,

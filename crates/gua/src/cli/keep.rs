@@ -304,7 +304,6 @@ pub struct RecordDemoArgs {
 
 impl RecordDemoArgs {
     /// Whether an option asks for the demo of gpu-usage-audit.
-    #[must_use]
     pub fn is_wanted(&self) -> bool {
         let has_shape = self.ticks.is_some() || self.interval.is_some() || self.script.is_some();
         has_shape || self.db.is_some() || self.real_time

@@ -100,7 +100,6 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
-    #[must_use]
     pub fn wanted(&self) -> TableFormat {
         match (self.json, self.csv) {
             (true, _) => TableFormat::Json,
@@ -229,13 +228,11 @@ pub struct AvailableArgs {
 
 impl AvailableArgs {
     /// Whether to wait, and for how long.
-    #[must_use]
     pub fn waits(&self) -> Option<Option<Duration>> {
         self.wait.or(self.notify.then_some(None))
     }
 
     /// The exact number of GPUs that is wanted, if it is given.
-    #[must_use]
     pub fn exactly(&self) -> Option<usize> {
         let count = self.count?;
         Some(usize::try_from(count).unwrap_or(usize::MAX))

@@ -257,7 +257,6 @@ pub struct PageFileArgs {
 
 impl PageFileArgs {
     /// The file to write; `None` is stdout.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         let named = self.output.as_deref();
         named.filter(|path| *path != Path::new("-"))
@@ -270,7 +269,6 @@ impl PageFileArgs {
 }
 
 /// Format that a file extension selects.
-#[must_use]
 pub fn by_extension<T: ValueEnum>(path: &Path) -> Option<T> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let name = match extension.as_str() {
@@ -299,7 +297,6 @@ const LANGUAGES: [(&str, Language); 2] = [("en", Language::English), ("ko", Lang
 
 impl ReportArgs {
     /// Output format selected by `--format`, `--json`, `--csv`, `--open` or the extension of the file.
-    #[must_use]
     pub fn form(&self) -> ReportFormat {
         match (self.json, self.csv, self.format) {
             (true, ..) => ReportFormat::Json,

@@ -3,7 +3,6 @@
 use crate::commands::prelude::*;
 
 /// The completion script of one shell.
-#[must_use]
 pub fn script(shell: clap_complete::Shell) -> Vec<u8> {
     // The generators include hidden commands, so they get a tree without them. In this tree, `help` has the other
     // commands as subcommands, so that they are completed at every level. `help` itself is left out, because fish would

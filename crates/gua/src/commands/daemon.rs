@@ -172,7 +172,6 @@ fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
 }
 
 /// Runs the background daemon with the arguments after its mark. Its standard error goes to the log.
-#[must_use]
 pub fn serve(arguments: &[OsString]) -> ExitCode {
     let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
     let command = CollectArgs::augment_args(clap::Command::new(BACKGROUND));

@@ -19,7 +19,6 @@ pub fn help(path: &[String]) -> Result<String, clap::Error> {
 }
 
 /// Usage line of the deepest command named in `arguments`.
-#[must_use]
 pub fn usage(arguments: &[OsString]) -> String {
     let mut command = built();
     for argument in arguments

@@ -23,7 +23,6 @@ pub struct Task {
 }
 
 impl Task {
-    #[must_use]
     pub fn new(config: &CloudConfig, today: Date, retention_days: u32) -> Self {
         Self {
             peer: Peer::of(config),
@@ -61,14 +60,12 @@ impl State for ArchiveState {
 
 impl ArchiveState {
     /// Reads the latest state of this history.
-    #[must_use]
     pub fn read(files: &LinkFiles) -> Option<Self> {
         let history = files.history();
         files.latest(|state: &Self| state.history == history)
     }
 
     /// Whether the task is complete.
-    #[must_use]
     pub fn is_done(files: &LinkFiles, task: &Task) -> bool {
         Self::read(files).is_some_and(|state| state.task == *task)
     }
