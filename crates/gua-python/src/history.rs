@@ -156,15 +156,10 @@ fn begin(wanted: Wanted) -> PyResult<Lines> {
         .name("gua-rows".to_owned())
         .spawn(move || {
             let done = history.batches(&ask, &mut |_| {}, &mut |_, batch| {
-                let text = json_lines(ask.what, &batch);
-                let mut lines = text.lines().map(str::to_owned).peekable();
-                while lines.peek().is_some() {
-                    let chunk = lines.by_ref().take(LINES_AT_ONCE).collect();
+                json_lines(ask.what, &batch, LINES_AT_ONCE, |lines| {
                     // Fails if the consumer has stopped reading.
-                    let sent = sender.send(Ok(chunk));
-                    sent.map_err(|_| ExportError::Stopped)?;
-                }
-                Ok(())
+                    sender.send(Ok(lines)).map_err(|_| ExportError::Stopped)
+                })
             });
             if let Err(error) = done {
                 let _ = sender.send(Err(chain(&error)));
