@@ -87,13 +87,19 @@ impl ProcRoot {
         Ok((comm.to_vec(), stat))
     }
 
-    /// Returns a process and its visible ancestors, nearest first, each with its short name and its numbers.
-    fn chain(&self, pid: Pid) -> impl Iterator<Item = (Pid, Vec<u8>, Stat)> {
-        let read = move |pid: Pid| {
-            let (comm, stat) = self.stat(pid).ok()?;
-            Some((pid, comm, stat))
-        };
-        let chain = iter::successors(read(pid), move |(_, _, stat)| read(Pid(stat.parent)));
+    /// Returns a process and its visible ancestors down to the pid `lowest`, nearest first, each with its short name and its
+    /// numbers. Each is read only when the iterator reaches it.
+    fn chain(&self, pid: Pid, lowest: Pid) -> impl Iterator<Item = (Pid, Vec<u8>, Stat)> {
+        let mut next = pid;
+        let chain = iter::from_fn(move || {
+            let at = next;
+            if at < lowest {
+                return None;
+            }
+            let (comm, stat) = self.stat(at).ok()?;
+            next = Pid(stat.parent);
+            Some((at, comm, stat))
+        });
         chain.take(MAX_CHAIN_LENGTH)
     }
 

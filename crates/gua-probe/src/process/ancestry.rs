@@ -18,13 +18,17 @@ pub struct Ancestor {
 pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();
     for pid in pids {
-        for (at, comm, stat) in root.chain(*pid) {
-            if known.contains_key(&at) {
-                break;
-            }
+        if known.contains_key(pid) {
+            continue;
+        }
+        for (at, comm, stat) in root.chain(*pid, Pid(1)) {
             let parent = Pid(stat.parent);
             let name = parse::comm(&comm).unwrap_or_default();
             known.insert(at, Ancestor { parent, name });
+            // The rest of the chain is known too, and is not read again.
+            if known.contains_key(&parent) {
+                break;
+            }
         }
     }
     known
@@ -42,6 +46,18 @@ mod tests {
         let line =
             format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n");
         fs::write(directory.join("stat"), line).unwrap();
+    }
+
+    #[test]
+    fn a_parent_is_read_only_when_the_chain_reaches_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = ProcRoot(directory.path().to_owned());
+        put(&root, 30, 20, "python");
+        let mut chain = root.chain(Pid(30), Pid(2)).map(|(pid, ..)| pid);
+        assert_eq!(chain.next(), Some(Pid(30)));
+        put(&root, 20, 1, "bash");
+        put(&root, 1, 0, "init");
+        assert_eq!(chain.collect::<Vec<_>>(), [Pid(20)]);
     }
 
     #[test]

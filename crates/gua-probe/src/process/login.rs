@@ -72,7 +72,7 @@ impl Ancestor {
 
 /// Returns the process and its ancestors without pid 1, nearest first.
 fn ancestors(proc: &ProcRoot, pid: Pid) -> Vec<Ancestor> {
-    let chain = proc.chain(pid).take_while(|(at, ..)| *at > Pid(1));
+    let chain = proc.chain(pid, Pid(2));
     chain
         .map_while(|(at, comm, _)| ancestor(proc, at, comm))
         .collect()
