@@ -393,8 +393,12 @@ impl Supervisor {
         }
         let until = now + last_sample_limit(now.saturating_sub(self.start.monotonic));
         let left = until.saturating_sub(clock::monotonic());
-        if let Ok(sample) = self.reader.sample_within(left) {
+        let answer = self.reader.sample_within(left);
+        // Any other fault is an answer to the open request.
+        if !matches!(answer, Err(DriverFault::Hung { .. })) {
             self.requested = None;
+        }
+        if let Ok(sample) = answer {
             self.watch.close(&sample);
         }
     }
