@@ -2,8 +2,9 @@
 //! queries the service, and a caller waits a short time at most and gets the answer at a later tick.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
@@ -32,8 +33,26 @@ pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
 /// Maximum number of threads that wait for the directory.
 const MAX_WAITING: usize = 8;
 
-/// One reference for each thread that waits for the directory, and one of this variable.
-static WAITING: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
+/// Number of threads that wait for the directory.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread that waits for the directory. It is no longer counted when this is dropped, also by a panic.
+struct Waiting;
+
+impl Waiting {
+    /// Counts a thread; `None` if too many wait.
+    fn begin() -> Option<Self> {
+        let more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
+        let counted = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.ok().map(|_| Self)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Asks the directory; `None` if it does not answer in time. While it hangs, further questions are refused, so that a hung
 /// directory costs few threads, however often a daemon asks.
@@ -41,10 +60,7 @@ fn asked<T: Send + 'static>(
     limit: Duration,
     question: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let waiting = Arc::clone(&WAITING);
-    if Arc::strong_count(&WAITING) > MAX_WAITING + 1 {
-        return None;
-    }
+    let waiting = Waiting::begin()?;
     within(limit, move || {
         let _waiting = waiting;
         question()
@@ -268,7 +284,6 @@ impl Helper {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
