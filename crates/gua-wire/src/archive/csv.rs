@@ -56,8 +56,13 @@ impl<W: Write> CsvWriter<W> {
     /// Writes one row with one value for each column.
     ///
     /// # Errors
-    /// If writing to `out` fails, or a value is missing.
+    /// If writing to `out` fails, or the row does not have one value for each column. A missing value is `None`.
     pub fn row(&mut self, row: Vec<Option<Value<'_>>>) -> io::Result<()> {
+        let (values, columns) = (row.len(), self.names_people.len());
+        if values != columns {
+            let detail = format!("a row has {values} values for {columns} columns");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, detail));
+        }
         for (value, names_people) in row.into_iter().zip(&self.names_people) {
             let field = match value {
                 Some(Value::Integer(number)) => number.to_string().into(),
@@ -131,6 +136,17 @@ mod tests {
             "{hidden}"
         );
         assert!(hidden.ends_with("30.0,,,-1\r\n"), "{hidden}");
+    }
+
+    #[test]
+    fn a_row_has_one_value_for_each_column() {
+        let mut csv = CsvWriter::new(Vec::new(), &["ts", "x"], UserPolicy::Plain).unwrap();
+        for wrong in [1, 3] {
+            let error = csv.row(vec![None; wrong]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+        csv.row(vec![None; 2]).unwrap();
+        assert_eq!(csv.finish().unwrap(), b"ts,x\r\n,\r\n");
     }
 
     #[test]
