@@ -24,14 +24,15 @@ impl<W: Write> CsvLines<W> {
 
     /// Writes a cell with a text. A text that a spreadsheet would evaluate as a formula is escaped.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
-        Ok(self.writer.write_field(csv_text(text).as_bytes())?)
+        let written = self.writer.write_field(csv_text(text).as_bytes());
+        written.map_err(io_error)
     }
 
     /// Writes a cell with a number, a time or another value that cannot be a formula. A negative number is not escaped.
     pub fn value(&mut self, value: impl Display) -> io::Result<()> {
         self.value.clear();
         write!(self.value, "{value}").map_err(io::Error::other)?;
-        Ok(self.writer.write_field(&self.value)?)
+        self.writer.write_field(&self.value).map_err(io_error)
     }
 
     /// Writes the cells of a row, and ends the line.
@@ -45,12 +46,21 @@ impl<W: Write> CsvLines<W> {
 
     /// Ends the line.
     pub fn end(&mut self) -> io::Result<()> {
-        Ok(self.writer.write_record(None::<&[u8]>)?)
+        self.writer.write_record(None::<&[u8]>).map_err(io_error)
     }
 
     /// Flushes all complete lines.
     pub fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
+    }
+}
+
+/// Returns the I/O error of the underlying writer. The conversion of the csv crate loses its kind, such as that of a full disk.
+pub fn io_error(error: ::csv::Error) -> io::Error {
+    let text = error.to_string();
+    match error.into_kind() {
+        ::csv::ErrorKind::Io(error) => error,
+        _ => io::Error::other(text),
     }
 }
 
@@ -62,4 +72,30 @@ pub fn csv_lines(write: impl FnOnce(&mut CsvLines<&mut Vec<u8>>) -> io::Result<(
     written.expect("memory takes every byte");
     drop(lines);
     String::from_utf8(bytes).expect("every cell is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file on a full disk.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_file_keeps_its_kind() {
+        let mut lines = CsvLines::new(Full);
+        // Longer than the buffer, so that the writer cannot wait with it.
+        let error = lines.text(&"x".repeat(1 << 20)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use csv::{Terminator, Writer, WriterBuilder};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use gua_model::csv::io_error;
 
 use super::Table;
 use crate::python;
@@ -45,7 +46,7 @@ impl<W: Write> CsvWriter<W> {
         let mut lines = WriterBuilder::new()
             .terminator(Terminator::CRLF)
             .from_writer(out);
-        lines.write_record(header)?;
+        lines.write_record(header).map_err(io_error)?;
         Ok(Self {
             lines,
             names_people: header.iter().map(is_user).collect(),
@@ -74,9 +75,10 @@ impl<W: Write> CsvWriter<W> {
                 Some(Value::Text(text)) => text,
                 None => Cow::Borrowed(""),
             };
-            self.lines.write_field(field.as_bytes())?;
+            let written = self.lines.write_field(field.as_bytes());
+            written.map_err(io_error)?;
         }
-        Ok(self.lines.write_record(None::<&[u8]>)?)
+        self.lines.write_record(None::<&[u8]>).map_err(io_error)
     }
 
     /// Flushes and returns the underlying writer.
