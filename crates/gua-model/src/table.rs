@@ -309,6 +309,13 @@ impl Table {
         }
     }
 
+    /// Its columns with these keys.
+    pub fn only_keys(&self, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let columns = self.columns.iter().enumerate();
+        let wanted = columns.filter(|(_, column)| is_wanted(&column.key));
+        self.only(&wanted.map(|(place, _)| place).collect::<Vec<_>>())
+    }
+
     /// The table as text, two blanks between columns, numbers to the right.
     pub fn text(&self, indent: usize) -> String {
         let indent = " ".repeat(indent);

@@ -4,7 +4,7 @@
 use gua_model::idle::Idle;
 use gua_model::report::groups::{GroupKind, WorkloadKind};
 use gua_model::report::{CrossRow, PersonRow, Report, ReportedGpu, Sums};
-use gua_model::table::{Cell, Column, Table};
+use gua_model::table::{Cell, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use jiff::Timestamp;
 
@@ -180,14 +180,24 @@ pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
     gpus.map(|gpu| GpuRow::new(report, gpu)).collect()
 }
 
+/// Columns of jobs, pods and containers. Sessions do not say how a shared GPU is charged, or what it drew.
+const WORKLOAD_COLUMNS: [&str; 4] = [
+    "samples",
+    "held_hours",
+    "idle_held_hours",
+    "idle_held_share",
+];
+
 /// The table with all of its rows; the page decides how many it shows.
 pub fn table(report: &Report, by: By) -> Table {
     let key = by.as_str();
     match by {
-        By::User => people(key, &report.people, PersonSums::COLUMNS),
-        By::Group | By::Project => people(key, &report.groups, PersonSums::COLUMNS),
-        // Sessions do not say how a shared GPU is charged, or what it drew.
-        By::Job | By::Pod | By::Container => people(key, &report.groups, &PersonSums::COLUMNS[..4]),
+        By::User => people(key, &report.people),
+        By::Group | By::Project => people(key, &report.groups),
+        By::Job | By::Pod | By::Container => {
+            let is_shown = |column: &str| column == key || WORKLOAD_COLUMNS.contains(&column);
+            people(key, &report.groups).only_keys(is_shown)
+        }
         By::Gpu => gpus(report),
         // A week is named by the date of its Monday.
         By::Day | By::Week => slots(report, key, "%Y-%m-%d"),
@@ -198,11 +208,11 @@ pub fn table(report: &Report, by: By) -> Table {
     }
 }
 
-/// People, groups or workloads with these columns of their sums.
-fn people(key: &'static str, people: &[PersonRow], columns: &[Column<PersonSums>]) -> Table {
+/// People, groups or workloads with their sums.
+fn people(key: &'static str, people: &[PersonRow]) -> Table {
     let names = table!(person in people => key => person.name.clone(),);
     let sums = people.iter().map(|person| PersonSums::new(&person.sums));
-    names.beside(Table::of(columns, sums))
+    names.beside(Table::of(PersonSums::COLUMNS, sums))
 }
 
 /// Sums and gaps of GPUs or, in a report about one person, the sums of that person.
@@ -345,6 +355,14 @@ pub fn state_rows(report: &Report) -> Vec<StateRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_columns_of_workloads_are_sums_of_a_person() {
+        for key in WORKLOAD_COLUMNS {
+            let mut columns = PersonSums::COLUMNS.iter();
+            assert!(columns.any(|column| column.key == key), "{key}");
+        }
+    }
 
     #[test]
     fn columns_of_the_previous_period_are_not_those_of_a_gpu_or_a_person() {

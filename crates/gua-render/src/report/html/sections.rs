@@ -158,9 +158,8 @@ fn gpu_table(page: &Page<'_>, id: &str) -> Markup {
         ..TableOptions::of(page, id)
     };
     let rows = nonempty_columns(&by_table(report, By::Gpu));
-    let kept = (0..rows.columns.len())
-        .filter(|place| !matches!(&*rows.columns[*place].key, "gpu_index" | "gpu_name"));
-    html_table(&rows.only(&kept.collect::<Vec<_>>()), look)
+    let kept = rows.only_keys(|key| !matches!(key, "gpu_index" | "gpu_name"));
+    html_table(&kept, look)
 }
 
 /// Returns the columns that contain information. Empty columns are omitted to save space.
