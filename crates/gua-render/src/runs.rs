@@ -170,11 +170,19 @@ fn table(runs: &[ShownRun<'_>]) -> Table {
 const LISTED: &str = "run user name started seconds exit_code gpus gpu_util_mean_pct peak_vram_mb \
                       active_pct cpu_cores_mean state";
 
+/// Columns that a comparison omits. The run is the title of its column.
+const NOT_COMPARED: &str = "run started state";
+
+/// Columns that the first lines about a single run show in sentences. The other columns are its measures.
+const IN_SENTENCES: &str = "run user name started seconds exit_code gpus state";
+
+/// Returns whether a group of columns has this key.
+fn has(group: &str, key: &str) -> bool {
+    group.split(' ').any(|one| one == key)
+}
+
 pub fn list(runs: &[ShownRun<'_>]) -> Table {
-    let all = table(runs);
-    let is_listed = |place: &usize| LISTED.split(' ').any(|key| key == all.columns[*place].key);
-    let listed: Vec<usize> = (0..all.columns.len()).filter(is_listed).collect();
-    all.only(&listed)
+    table(runs).only_keys(|key| has(LISTED, key))
 }
 
 /// Returns a line for each measure, with a column for each run.
@@ -185,7 +193,7 @@ pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     let columns = names.map(|name| Header::new(name.as_str(), name.as_str()));
     compared.columns.extend(columns);
     for (place, Header { key, title, .. }) in all.columns.iter().enumerate() {
-        if !matches!(&**key, "run" | "started" | "state") {
+        if !has(NOT_COMPARED, key) {
             let cells = all.rows.iter().map(|row| row[place].clone());
             let line = std::iter::once(title.as_str().into()).chain(cells);
             compared.rows.push(line.collect());
@@ -247,9 +255,8 @@ pub fn one(shown: &ShownRun<'_>) -> String {
         }
     }
     let all = table(std::slice::from_ref(shown));
-    let measures = all.columns.iter().zip(all.rows.iter().flatten());
-    let measures = measures.skip_while(|(column, _)| column.key != "gpu_util_mean_pct");
-    for (column, measure) in measures.take_while(|(column, _)| column.key != "state") {
+    let measures = all.only_keys(|key| !has(IN_SENTENCES, key));
+    for (column, measure) in measures.columns.iter().zip(measures.rows.iter().flatten()) {
         lines.push(format!("{:<15} {}", column.title, measure.shown()));
     }
     for phase in shown.summary.phases.iter() {
@@ -295,6 +302,16 @@ mod tests {
         let table = table(&[ShownRun::new(&run, |_| WatcherState::Unknown)]);
         let place = table.columns.iter().position(|column| column.key == key);
         table.rows[0][place.unwrap()].shown()
+    }
+
+    #[test]
+    fn each_word_of_a_group_is_the_key_of_a_column() {
+        let all = table(&[]);
+        for group in [LISTED, NOT_COMPARED, IN_SENTENCES] {
+            for key in group.split(' ') {
+                assert!(all.columns.iter().any(|column| column.key == key), "{key}");
+            }
+        }
     }
 
     #[test]
