@@ -278,14 +278,12 @@ phrases! {
     observed_part(share: &str, capacity: &str, gap: &str) =
         "observed {share} of {capacity} GPU-hours; {gap} GPU-hours are gaps, which no share counts",
         "전체 {capacity} GPU 시간 중 {share}를 관측했습니다. {gap} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
+    /// The values are HTML: the caller escapes them, and inserts the sentence as it is.
     unused_gpus(idle_held: &str, truly_idle: &str, gpus: &str, samples: &str) =
         "On average {idle_held} GPUs were held without use and {truly_idle} were free, of {gpus} seen in the window. Samples: {samples}",
         "평균적으로 GPU {idle_held}장은 잡힌 채 쓰이지 않았고, {truly_idle}장은 비어 있었습니다 (전체 {gpus}장). 샘플: {samples}";
     waited_minutes(minutes: i64) = ", who waited {minutes} min", " (기다린 시간 {minutes}분)";
     waited_hours(hours: i64) = ", who waited {hours} h", " (기다린 시간 {hours}시간)";
-    blocked(holder: &str, gpu: &str, requester: &str, times: &str, number: u64, waited: &str) =
-        "{holder}'s idle-held {gpu} blocked {requester} {times}{waited}",
-        "{holder}의 유휴점유 {gpu} 때문에 {requester} 사용자가 {number}번 받지 못함{waited}";
     /// Length of the buckets of a chart.
     per_minutes(minutes: i64) = "in steps of {minutes} min", "{minutes}분 단위";
     /// Label of the row for the hidden rows of a list.
@@ -342,7 +340,8 @@ pub(super) fn decide(page: &Page<'_>, hold: &Hold, language: Language) -> String
     }
 }
 
-/// Says how much was observed, with numbers as `show` writes them by their keys; `None` without any capacity.
+/// Says how much was observed, with numbers as `show` writes them by their keys; `None` without any capacity. For HTML, `show`
+/// returns escaped text; the words around the numbers need no escaping.
 pub(super) fn observed(
     report: &Report,
     language: Language,
@@ -423,7 +422,12 @@ fn in_the_way(row: &BlockRow, language: Language) -> String {
         minutes @ 1..120 => waited_minutes(minutes, language),
         minutes => waited_hours(minutes / 60, language),
     };
-    blocked(&holder, &gpu, &requester, &times, number, &waited, language)
+    language.pick(
+        format!("{holder}'s idle-held {gpu} blocked {requester} {times}{waited}"),
+        format!(
+            "{holder}의 유휴점유 {gpu} 때문에 {requester} 사용자가 {number}번 받지 못함{waited}"
+        ),
+    )
 }
 
 /// Explains the states with the thresholds of this report.
