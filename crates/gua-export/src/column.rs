@@ -48,7 +48,8 @@ pub(crate) mod about {
 }
 
 /// Declares a table: its columns, and behind each `;` the value of a column in a row of one type. A table may have rows
-/// of two types, own and imported ones. `names` has the names of the host and its GPUs. A column of the kind `Readings` expands to those of all readings of a GPU.
+/// of two types, own and imported ones. `names` has the names of the host and its GPUs. A column of the kind `Readings`
+/// expands to those of all readings of a GPU.
 macro_rules! columns {
     ($TABLE:ident($names:ident): $row:ident: $Row:ty {
         $($name:ident: $kind:ident = $about:expr; $value:expr,)*

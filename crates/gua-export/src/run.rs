@@ -139,8 +139,9 @@ pub fn write_groups(
         let mut encoder = Encoder::open(outlet, table, day.filter(|_| edges == Edges::Whole))?;
         for day in part.chunk_by(|one, next| one.date == next.date) {
             let mut batch = Batch::new(columns, day.len());
-            day.iter()
-                .for_each(|row| batch.push(&Names::default(), row));
+            // A row of a group has its own host name and no GPU, so it uses no names.
+            let names = Names::default();
+            day.iter().for_each(|row| batch.push(&names, row));
             encoder.rows(&batch)?;
         }
         encoder.close(outlet)?;
