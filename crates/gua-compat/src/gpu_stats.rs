@@ -239,7 +239,8 @@ pub fn push(text: &mut String, row: &Row) {
     };
 }
 
-/// Formats a CSV field, quoted if necessary.
+/// Formats a CSV field, quoted if necessary by the rule of Python's csv writer. The rule is here and not the csv crate's writer,
+/// because the user is the only field of a line that can need quotes, and lines are appended to a text.
 fn field(text: &str) -> Cow<'_, str> {
     match text.contains([',', '"', '\r', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
