@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gua_files::NewFile;
+use gua_files::{NewFile, Over};
 use gua_wire::Pin;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::ServerConfig;
@@ -204,7 +204,7 @@ pub fn own_certificate(directory: &Path, names: &[String]) -> Result<Certificate
         (&files.certificate, certificate.pem()),
     ] {
         let write = || {
-            let new = NewFile::begin_private(path)?;
+            let new = NewFile::begin_private(path, Over::Write)?;
             (&new.file).write_all(text.as_bytes())?;
             new.finish()
         };

@@ -77,8 +77,8 @@ impl NewFile {
     }
 
     /// Starts a file that only its owner may read, from its first byte on.
-    pub fn begin_private(path: &Path) -> io::Result<Self> {
-        Self::begin_as(path, Over::Write, Some(0o600))
+    pub fn begin_private(path: &Path, over: Over) -> io::Result<Self> {
+        Self::begin_as(path, over, Some(0o600))
     }
 
     fn begin_as(path: &Path, over: Over, mode: Option<u32>) -> io::Result<Self> {

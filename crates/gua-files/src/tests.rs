@@ -52,7 +52,7 @@ fn a_private_file_is_private_from_its_first_byte() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("secret");
     fs::write(&path, "").unwrap();
-    let begun = NewFile::begin_private(&path).unwrap();
+    let begun = NewFile::begin_private(&path, Over::Write).unwrap();
     assert_eq!(mode(begun.part()), 0o600);
     begun.finish().unwrap();
     assert_eq!(mode(&path), 0o600);

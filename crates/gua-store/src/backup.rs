@@ -20,8 +20,11 @@ pub enum BackupError {
     Exists { path: PathBuf },
     #[error(transparent)]
     Write(#[from] FileError),
-    #[error("cannot copy the database")]
-    Sqlite(#[from] rusqlite::Error),
+    #[error("cannot copy the database to `{}`", path.display())]
+    Sqlite {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -46,7 +49,7 @@ impl History {
     }
 }
 
-/// Writes a copy of a database to a new file with the mode of the original: no other user can read the copy.
+/// Writes a copy of a database to a new file. Only its owner can read the file until it has this mode.
 pub fn write_backup(
     connection: &Connection,
     target: &Path,
@@ -63,9 +66,12 @@ pub fn write_backup(
         std::io::ErrorKind::AlreadyExists => exists(),
         _ => FileError::cannot("write the backup", target)(source).into(),
     };
-    let new = NewFile::begin(target, Over::Refuse).map_err(failed)?;
+    let new = NewFile::begin_private(target, Over::Refuse).map_err(failed)?;
     new.file.set_permissions(mode).map_err(failed)?;
-    copy(connection, new.part(), progress)?;
+    copy(connection, new.part(), progress).map_err(|source| BackupError::Sqlite {
+        path: target.to_owned(),
+        source,
+    })?;
     new.finish().map_err(failed)
 }
 
@@ -73,7 +79,7 @@ fn copy(
     source: &Connection,
     target: &Path,
     progress: &mut impl FnMut(u32, u32),
-) -> Result<(), BackupError> {
+) -> rusqlite::Result<()> {
     let mut copy = Connection::open(target)?;
     copy.pragma_update(None, "synchronous", "FULL")?;
     {
@@ -92,7 +98,7 @@ fn copy(
     }
     // A single file without `-wal` and `-shm` files, which can be read from a read-only directory.
     copy.pragma_update(None, "journal_mode", "DELETE")?;
-    copy.close().map_err(|(_, error)| error.into())
+    copy.close().map_err(|(_, error)| error)
 }
 
 impl Store {

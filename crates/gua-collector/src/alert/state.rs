@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use gua_files::NewFile;
+use gua_files::{NewFile, Over};
 use gua_model::alert::LastSent;
 use gua_render::alert::AlertMessage;
 use jiff::{SignedDuration, Timestamp};
@@ -68,7 +68,7 @@ impl State {
 
     pub(super) fn save(&mut self, path: &Path) -> io::Result<()> {
         let bytes = self.encode(MAX_BYTES)?;
-        let new = NewFile::begin_private(path)?;
+        let new = NewFile::begin_private(path, Over::Write)?;
         (&new.file).write_all(&bytes)?;
         new.finish()
     }

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_files::{FileError, NewFile};
+use gua_files::{FileError, NewFile, Over};
 use gua_wire::CloudConfig;
 
 use super::enrolment::EnrolmentError;
@@ -58,7 +58,7 @@ impl CloudFile {
     /// If the directory is not writable.
     pub fn prepare(&self) -> io::Result<PreparedFile> {
         gua_files::make_private_directory(gua_files::directory(&self.0))?;
-        Ok(PreparedFile(NewFile::begin_private(&self.0)?))
+        Ok(PreparedFile(NewFile::begin_private(&self.0, Over::Write)?))
     }
 
     /// Locks the enrolment against other processes that replace its token, until the result is dropped. The lock is a file of

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gua_files::NewFile;
+use gua_files::{NewFile, Over};
 use gua_model::failure::Failure;
 use gua_settings::{Inputs, Loaded};
 use gua_wire::live::{HostState, LiveDocument};
@@ -108,7 +108,7 @@ impl SavedTokens {
         let mut tokens = self.load()?;
         tokens.insert(board.to_string(), token.reveal().to_owned());
         gua_files::make_private_directory(gua_files::directory(&self.0))?;
-        let new = NewFile::begin_private(&self.0)?;
+        let new = NewFile::begin_private(&self.0, Over::Write)?;
         serde_json::to_writer_pretty(&new.file, &tokens)?;
         new.finish()
     }
