@@ -17,6 +17,7 @@ use gua_board_store::{AccountId, HostId, Registry, StoreError, WorkspaceId};
 use serde::de::DeserializeOwned;
 
 use crate::access::MemberCaller;
+use crate::api::session::limit_log_ins;
 use crate::app::App;
 use crate::error::Problem;
 use crate::pages::{View, encode, see_other};
@@ -35,7 +36,7 @@ pub(crate) struct Handler {
     pub(crate) answer: fn(&Call) -> Answer,
     /// Page to which the browser is redirected after a form has changed something.
     pub(crate) page: Option<&'static str>,
-    /// Whether it hashes a password. Only a few may do so at once.
+    /// Whether it hashes a password. Only a few may do so at once, and an address may do so only so often.
     pub(crate) hashes_password: bool,
 }
 
@@ -67,7 +68,11 @@ pub(crate) async fn answer(
         call.body = read_body(body, MAX_BYTES).await?;
     }
     let permit = match handler.hashes_password {
-        true => Some(Arc::clone(&app.hashes).acquire_owned().await),
+        true => {
+            // First, so that an address with too many attempts does not wait with the others.
+            limit_log_ins(&call)?;
+            Some(Arc::clone(&app.hashes).acquire_owned().await)
+        }
         false => None,
     };
     let permit = permit.transpose().map_err(|_| Problem::Stopping)?;
@@ -246,10 +251,11 @@ mod tests {
         }
         request.abort();
         assert!(request.await.is_err());
-        assert_eq!(app.hashes.available_permits(), free - 1);
-        tokio::task::spawn_blocking(|| BARRIER.wait())
-            .await
-            .unwrap();
+        let left = app.hashes.available_permits();
+        // Before the assertion, so that a failure does not leave the handler waiting.
+        let release = tokio::task::spawn_blocking(|| BARRIER.wait());
+        release.await.unwrap();
+        assert_eq!(left, free - 1);
         while app.hashes.available_permits() < free {
             tokio::task::yield_now().await;
         }
