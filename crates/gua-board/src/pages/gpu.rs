@@ -83,7 +83,7 @@ impl Page<'_> {
                 }
             }
             // A reason is too long for the column of the holder.
-            @if self.keeps(gpu).next().is_some() {
+            @if self.is_kept(gpu) {
                 tr.kept { td colspan=(columns.count()) { (self.kept(gpu)) } }
             }
         }
@@ -156,6 +156,10 @@ impl Page<'_> {
                 }
             }
         }
+    }
+
+    pub(super) fn is_kept(&self, gpu: &LiveGpu) -> bool {
+        self.keeps(gpu).next().is_some()
     }
 
     /// Keeps that have not ended. A host that stopped reporting cannot end them.

@@ -208,7 +208,10 @@ fn evidence(page: &Page<'_>, row: &Row) -> Markup {
         }
         dl.facts {
             (fact(view.t(text::SINCE), &page.since(row)))
-            (fact(view.t(text::HOLDER), &html! { (page.holder(gpu)) (page.kept(gpu)) }))
+            (fact(view.t(text::HOLDER), &page.holder(gpu)))
+            @if page.is_kept(gpu) {
+                (fact(view.t(text::KEEP), &page.kept(gpu)))
+            }
             (fact(view.t(text::UTILISATION), &percent(view, gpu.util_percent)))
             (fact(view.t(text::MEMORY), &memory(view, gpu)))
             (fact(view.t(text::TEMPERATURE), &value(view, gpu.temperature_celsius, celsius)))

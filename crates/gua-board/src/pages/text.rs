@@ -182,6 +182,7 @@ texts! {
     UUID: "UUID", "UUID";
     PART_OF: "Instance of", "상위 GPU";
     CLAIM: "Claim", "임시 예약";
+    KEEP: "Keep", "계속 사용";
     KEPT: "kept until {0}", "{0}까지 계속 사용";
     KEPT_WHY: "kept until {0}: {1}", "{0}까지 계속 사용: {1}";
     CLAIM_UNTIL: "{0}, until {1}", "{0}, {1}까지";
