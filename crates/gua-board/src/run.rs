@@ -205,20 +205,19 @@ impl Reloads {
     }
 }
 
-/// Does some work again and again. Slow work delays the next time, and no request. Failures are logged when they begin and end.
+/// Does some work again and again. Slow work delays the next time, and no request. `log` is called when failures begin, with the
+/// error, and when they end, with their number.
 async fn repeat<E: fmt::Display, W: Future<Output = Result<(), E>>>(
     mut period: Interval,
     work: impl Fn() -> W,
-    (failed, succeeded): (&str, &str),
+    log: impl Fn(Result<u64, &E>),
 ) {
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failures = FailureLog::default();
     loop {
         period.tick().await;
-        match failures.change(&work().await) {
-            Some(Ok(failures)) => info!(failures, "{succeeded}"),
-            Some(Err(error)) => warn!(error = %error, "{failed}"),
-            None => {}
+        if let Some(change) = failures.change(&work().await) {
+            log(change);
         }
     }
 }
@@ -226,8 +225,11 @@ async fn repeat<E: fmt::Display, W: Future<Output = Result<(), E>>>(
 /// Reads the state of the only host again and again.
 async fn watch_host(app: Arc<App>) {
     let refresh = |app: &Arc<App>| app.local().map(|local| local.refresh(app));
-    let messages = ("cannot read the host", "the host can be read again");
-    repeat(interval(HOST_PERIOD), || app.blocking(refresh), messages).await;
+    let log = |change: Result<_, &_>| match change {
+        Ok(failures) => info!(failures, "the host can be read again"),
+        Err(error) => warn!(%error, "cannot read the host"),
+    };
+    repeat(interval(HOST_PERIOD), || app.blocking(refresh), log).await;
 }
 
 /// Restores the day strips at the start, and then stores them at intervals.
@@ -238,21 +240,20 @@ async fn keep_days(app: Arc<App>) {
     }
     let period = interval_at(Instant::now() + DAYS_PERIOD, DAYS_PERIOD);
     let store = || app.blocking(|app| app.store_days());
-    repeat(
-        period,
-        store,
-        ("last day not stored", "last day stored again"),
-    )
-    .await;
+    let log = |change: Result<_, &_>| match change {
+        Ok(failures) => info!(failures, "last day stored again"),
+        Err(error) => warn!(%error, "last day not stored"),
+    };
+    repeat(period, store, log).await;
 }
 
 /// Deletes old snapshots from time to time.
 async fn expire(app: Arc<App>) {
-    let messages = (
-        "old snapshots not deleted",
-        "old snapshots are deleted again",
-    );
-    repeat(interval(EXPIRE_PERIOD), || expire_all(&app), messages).await;
+    let log = |change: Result<_, &_>| match change {
+        Ok(failures) => info!(failures, "old snapshots are deleted again"),
+        Err(error) => warn!(%error, "old snapshots not deleted"),
+    };
+    repeat(interval(EXPIRE_PERIOD), || expire_all(&app), log).await;
 }
 
 async fn expire_all(app: &Arc<App>) -> Result<(), Problem> {
