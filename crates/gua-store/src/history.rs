@@ -132,7 +132,7 @@ impl History {
     /// The last readable tick before a time.
     pub fn last_tick_before(&self, moment: Timestamp) -> Result<Option<StoredTick>, ReadError> {
         self.read(|connection| {
-            let last = ticks::last_readable(connection, moment.as_microsecond())?;
+            let last = ticks::last_readable(connection, (i64::MIN, moment.as_microsecond()))?;
             Ok(last.map(|(_, tick)| tick))
         })
     }

@@ -114,9 +114,9 @@ fn seen(
     gpus: &[GpuUuid],
     thresholds: &Thresholds,
 ) -> Result<Vec<(GpuUuid, OwnerKey, bool)>, ReadError> {
-    let last = ticks::last_readable(connection, asked.saturating_add(1))?;
-    let recent = last.filter(|(at, _)| *at >= asked.saturating_sub(OLDEST_TICK));
-    let all = recent.iter().flat_map(|(_, last)| &last.tick.sample.gpus);
+    let recent = (asked.saturating_sub(OLDEST_TICK), asked.saturating_add(1));
+    let last = ticks::last_readable(connection, recent)?;
+    let all = last.iter().flat_map(|(_, last)| &last.tick.sample.gpus);
     let mut found = Vec::new();
     for gpu in all.filter(|gpu| gpus.contains(&gpu.uuid)) {
         let is_idle = classify(gpu, thresholds, None).state.roll_up() == Some(RollUp::IdleHeld);

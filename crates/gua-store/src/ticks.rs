@@ -101,18 +101,19 @@ pub(crate) fn absurd(connection: &Connection, most: usize) -> rusqlite::Result<V
     })
 }
 
-/// The last readable tick before a time, with its key.
+/// The last readable tick of a window, with its key.
 pub(crate) fn last_readable(
     connection: &Connection,
-    mut end: i64,
+    (begin, mut end): (i64, i64),
 ) -> Result<Option<(i64, StoredTick)>, ReadError> {
-    while let Some(last) = tick_before(connection, end)? {
+    while let Some(last) = tick_before(connection, end)?.filter(|last| *last >= begin) {
         let from = quarter_start(last);
         let mut statement = statement(connection)?;
         let mut stored = Ticks::new(connection, &mut statement, from, end)?;
         let mut found = None;
         while let Some((at, tick)) = stored.step()? {
-            found = tick.ok().map(|tick| (at, tick)).or(found);
+            let readable = tick.ok().filter(|_| at >= begin);
+            found = readable.map(|tick| (at, tick)).or(found);
         }
         if found.is_some() {
             return Ok(found);

@@ -84,7 +84,7 @@ impl History {
         let after = at.as_microsecond().saturating_add(1);
         self.read(|connection| {
             // A damaged tick counts as if it had not been taken: the tick before it covers more time, as in every fold.
-            let Some((key, _)) = ticks::last_readable(connection, after)? else {
+            let Some((key, _)) = ticks::last_readable(connection, (i64::MIN, after))? else {
                 return Ok(None);
             };
             let (mut found, mut spans, mut next) = (None, Vec::new(), None);
