@@ -17,7 +17,7 @@ pub trait Sink: fmt::Debug {
     /// Takes one tick, completely or not at all.
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError>;
 
-    /// Whether the sink only takes ticks that the history has stored. The history itself is not asked.
+    /// Whether the sink only takes ticks that the history has stored. Not called for the history.
     fn follows_history(&self) -> bool {
         true
     }

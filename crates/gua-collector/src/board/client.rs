@@ -255,8 +255,8 @@ impl Enrolled {
     }
 }
 
-/// Makes a request to a server other than a board, such as an OpenID Connect provider, and returns its answer, whatever its status. Redirects are not followed. Plain HTTP is used on loopback
-/// only.
+/// Makes a request to a server other than a board, such as an OpenID Connect provider, and returns its answer, whatever its status.
+/// Redirects are not followed. Plain HTTP is used on loopback only.
 pub fn fetch(
     options: &ConnectOptions,
     request: Request<Vec<u8>>,

@@ -70,7 +70,8 @@ impl BoardSink {
     }
 }
 
-/// Outages are not pushed: the format cannot express them. As it follows the history, a board never has more than its hosts.
+/// Outages are not pushed: the format cannot express them. A tick that is not in the history is not pushed, so a board never has
+/// more than its hosts.
 impl Sink for BoardSink {
     fn name(&self) -> &str {
         "board"

@@ -146,7 +146,7 @@ fn a_full_disk_loses_ticks_and_never_stops_the_loop() {
 }
 
 #[test]
-fn a_sink_that_follows_the_history_gets_its_outages_and_the_drivers() {
+fn a_sink_that_follows_the_history_gets_its_outages_and_the_drivers_and_another_gets_every_tick() {
     check(
         Play {
             acts: vec![

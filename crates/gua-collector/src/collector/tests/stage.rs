@@ -244,11 +244,29 @@ impl Sink for Follower {
         "follower"
     }
     fn deliver(&mut self, _: &Tick) -> Result<(), SinkError> {
+        self.0.lock().unwrap().push("follower: tick".to_owned());
         Ok(())
     }
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
         let line = format!("follower: {}", described(outage));
         self.0.lock().unwrap().push(line);
+        Ok(())
+    }
+}
+
+/// A sink that takes every tick, as the daily CSV does.
+#[derive(Debug)]
+pub(super) struct Independent(Diary);
+
+impl Sink for Independent {
+    fn name(&self) -> &str {
+        "independent"
+    }
+    fn follows_history(&self) -> bool {
+        false
+    }
+    fn deliver(&mut self, _: &Tick) -> Result<(), SinkError> {
+        self.0.lock().unwrap().push("independent: tick".to_owned());
         Ok(())
     }
 }
@@ -268,7 +286,7 @@ pub(super) struct Play {
     pub(super) disk_full: std::ops::Range<u64>,
     pub(super) heartbeat: Option<u64>,
     pub(super) is_quiet: bool,
-    /// Whether a second sink follows the history.
+    /// Whether there are two more sinks: one that follows the history, and one that does not.
     pub(super) is_followed: bool,
 }
 
@@ -329,7 +347,9 @@ pub(super) fn check(play: Play, expected: &[&str]) -> Summary {
         .with_sink(Box::new(disk))
         .with_heartbeat(play.heartbeat.map(Duration::from_secs));
     if play.is_followed {
-        collector = collector.with_sink(Box::new(Follower(Arc::clone(&diary))));
+        collector = collector
+            .with_sink(Box::new(Follower(Arc::clone(&diary))))
+            .with_sink(Box::new(Independent(Arc::clone(&diary))));
     }
     let summary = collector.run();
     assert_eq!(*diary.lock().unwrap(), expected);
