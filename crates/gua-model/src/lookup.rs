@@ -43,10 +43,11 @@ impl<V: Default> InTurn<V> {
     pub(crate) fn entry(&mut self, gpu: &GpuUuid) -> &mut V {
         let mut place = self.next;
         if self.values.get(place).is_none_or(|(name, _)| name != gpu) {
-            place = *self.places.entry(gpu.clone()).or_insert(self.values.len());
-            if place == self.values.len() {
+            place = self.places.get(gpu).copied().unwrap_or_else(|| {
+                self.places.insert(gpu.clone(), self.values.len());
                 self.values.push((gpu.clone(), V::default()));
-            }
+                self.values.len() - 1
+            });
         }
         self.next = (place + 1) % self.values.len();
         &mut self.values[place].1

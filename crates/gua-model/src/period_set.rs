@@ -118,6 +118,30 @@ mod tests {
         set.touches(period((moment, 1)))
     }
 
+    #[test]
+    fn a_period_touches_the_set_when_they_have_any_time_in_common() {
+        let mut set = PeriodSet::default();
+        for one in [(10, 10), (12, 3), (20, 10), (50, 10)] {
+            set.add(period(one));
+        }
+        for (from, to, expected) in [
+            (0, 10, false),
+            (0, 11, true),
+            (15, 16, true),
+            (29, 40, true),
+            (30, 50, false),
+            (30, 51, true),
+            (0, 100, true),
+            (60, 70, false),
+        ] {
+            assert_eq!(
+                set.touches(period((from, to - from))),
+                expected,
+                "{from}..{to}"
+            );
+        }
+    }
+
     proptest! {
         #[test]
         fn a_moment_is_in_the_set_if_any_period_had_it(added in prop::collection::vec((0i64..60, 0i64..12), 0..12)) {

@@ -26,7 +26,8 @@ impl<K: Ord, V> VecMap<K, V> {
         self.at_or(place, || key)
     }
 
-    /// Returns the value of the key to which `order` compares as equal; inserts the default for `key` if it is absent.
+    /// Returns the value of the key to which `order` compares as equal; inserts the default for `key` if it is absent. `order` must
+    /// order the keys as their type does.
     pub(crate) fn entry_by(
         &mut self,
         mut order: impl FnMut(&K) -> Ordering,
@@ -36,7 +37,11 @@ impl<K: Ord, V> VecMap<K, V> {
         V: Default,
     {
         let place = self.0.binary_search_by(|(mine, _)| order(mine));
-        self.at_or(place, key)
+        self.at_or(place, || {
+            let key = key();
+            debug_assert!(order(&key).is_eq(), "the order finds the new key");
+            key
+        })
     }
 
     fn at_or(&mut self, place: Result<usize, usize>, key: impl FnOnce() -> K) -> &mut V

@@ -46,8 +46,7 @@ fn add_own(history: &Connection, window: Period, covered: &mut PeriodSet) -> Res
                 if let (Some(first), Some(last)) = (gpu.first, gpu.last)
                     && gpu.observed.0 > 0
                 {
-                    // The first tick may be the only one.
-                    covered.add(Period::new(first, last).hull(Period::at(first)));
+                    covered.add(Period::new(first, last));
                 }
             }
         })?;
