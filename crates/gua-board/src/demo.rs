@@ -71,7 +71,7 @@ impl Fleet {
     pub fn enrol(set_up: SetUp<'_>) -> Result<(Self, Guest, Secret), SetUpError> {
         let mut accounts = Vec::new();
         for (name, role) in ACCOUNTS {
-            accounts.push(set_up.add_guest(name, role)?);
+            accounts.push(set_up.add_account_without_password(name, role)?);
         }
         let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(HOSTS))?;
         let mut hosts = Vec::new();

@@ -1,7 +1,7 @@
 //! The server of a board: agents push to it, people and programs read from it.
 //!
 //! A request passes the limits of its connection, is authenticated by [`access`] as its row in [`routes`] demands, and
-//! reaches a handler, mostly as a `Call`. Handlers call the store and the in-memory [`live`] state; they contain no SQL and compute no
+//! reaches a handler as a `Call`. Handlers call the store and the in-memory [`live`] state; they contain no SQL and compute no
 //! numbers of their own. `error` is the only place that chooses a status code for a failure.
 //!
 //! - `agent`: the contract with agents: enrolment, observations, archives, stream, live state

@@ -123,7 +123,7 @@ impl Local {
     ) -> Result<Self, SetUpError> {
         let by = set_up.change();
         let workspace = set_up.workspace(FIRST_WORKSPACE)?;
-        let account = set_up.add_guest(ACCOUNT, Role::Member)?;
+        let account = set_up.add_account_without_password(ACCOUNT, Role::Member)?;
         // The pages are about this host, so its name is their heading.
         let settings = Settings {
             title: Some(hostname.to_owned()),

@@ -192,6 +192,20 @@ fn holders(host: &HostLive) -> impl Iterator<Item = &str> {
     compute.filter_map(|process| process.owner.as_deref())
 }
 
+/// Adds a metric with one label that names what each value counts.
+fn add_counts<'a>(
+    page: &mut Page,
+    family: &Family,
+    label: &'static str,
+    counts: impl Iterator<Item = (&'a str, u64)>,
+) {
+    page.family(family, |samples| {
+        for (name, count) in counts {
+            samples.add(&Labels::new(&[(label, name)]), float(count));
+        }
+    });
+}
+
 fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
     let (mut fresh, mut stale) = (0, 0);
     let mut all = Counts::default();
@@ -227,19 +241,12 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
         }
         holder_count = names.len() as u64;
     });
-    let mut counts = |family, label, counts: &mut dyn Iterator<Item = (&str, u64)>| {
-        page.family(family, |samples| {
-            for (name, count) in counts {
-                samples.add(&Labels::new(&[(label, name)]), float(count));
-            }
-        });
-    };
     let states = State::ALL.iter().map(|state| state.as_str());
     let faults = FaultKind::ALL.iter().map(|kind| kind.as_str());
     let hosts = [("fresh", fresh), ("stale", stale)];
-    counts(&HOSTS, "freshness", &mut hosts.into_iter());
-    counts(&GPUS, "state", &mut states.zip(all));
-    counts(&FAULTS, "fault", &mut faults.zip(present.faults));
+    add_counts(page, &HOSTS, "freshness", hosts.into_iter());
+    add_counts(page, &GPUS, "state", states.zip(all));
+    add_counts(page, &FAULTS, "fault", faults.zip(present.faults));
     page.one(&HOLDERS, Some(float(holder_count)));
     page.one(&IDLE_TIME, Some(present.idle_seconds));
     page.one(&POWER, Some(float(present.milliwatts) / 1000.0));

@@ -103,8 +103,8 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Serves one connection. When the board stops, the request in progress is still answered. `None` if the client has disconnected
-/// or does not speak TLS.
+/// Serves one connection. When the board stops, the request in progress is still answered. `None` if the connection ended early,
+/// for example because the client does not speak TLS.
 async fn serve_one(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,

@@ -85,7 +85,11 @@ impl SetUp<'_> {
     }
 
     /// Adds an account without a password to the first workspace.
-    pub(crate) fn add_guest(&self, name: &str, role: Role) -> Result<Account, SetUpError> {
+    pub(crate) fn add_account_without_password(
+        &self,
+        name: &str,
+        role: Role,
+    ) -> Result<Account, SetUpError> {
         let account = NewAccount {
             name: name.to_owned(),
             password: None,

@@ -88,7 +88,8 @@ questions! {
     usage: Usage(UsageQuestion) -> Usage = usage;
     /// Explains the recorded state of a GPU at a moment of the past.
     explain: Explain(ExplainQuestion) -> Answer = explain;
-    /// Explains the state of a GPU in a live sample, with what is recorded of it.
+    /// Explains the state of a GPU in a live sample, with what is recorded of it. A [`RecordsSource`] answers this before it opens
+    /// records, because the answer needs none.
     explain_sample: ExplainSample(SampleQuestion) -> Answer =
         |records, question| explain_sample(question, Some(records));
     since: Since(SinceQuestion) -> BTreeMap<GpuUuid, Since> =

@@ -13,7 +13,7 @@ use crate::context::{Context, VERSION};
 /// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
 
-/// A collector run that records simulated telemetry.
+/// A collector run for the demonstrations and measurements of this program.
 pub(crate) fn new_run(started: Timestamp, interval: Duration) -> NewRun {
     NewRun {
         started,

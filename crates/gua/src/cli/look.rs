@@ -57,7 +57,7 @@ pub struct ListArgs {
     pub history: HistoryArgs,
 }
 
-/// History that a command reads.
+/// History of a command.
 #[derive(Clone, Debug, Args)]
 pub struct HistoryArgs {
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
