@@ -36,7 +36,7 @@ pub(crate) struct Handler {
     pub(crate) answer: fn(&Call) -> Answer,
     /// Page to which the browser is redirected after a form has changed something.
     pub(crate) page: Option<&'static str>,
-    /// Whether it hashes a password. Only a few may do so at once, and an address may do so only so often.
+    /// Whether it hashes a password. Concurrent hashes are limited, and so is the rate of each client address.
     pub(crate) hashes_password: bool,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn answer(
 }
 
 impl Call {
-    /// Returns the call without its body.
+    /// Splits a request into a call with an empty body, and the body, which is not read yet.
     async fn begin(app: Arc<App>, request: Request) -> Result<(Self, Body), Problem> {
         let (mut parts, body) = request.into_parts();
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
@@ -125,7 +125,7 @@ impl Call {
         self.change_by(Actor::Account(self.caller().account.name.clone()))
     }
 
-    /// Changes the workspace of the member that calls.
+    /// Runs a registry change in the caller's workspace.
     pub(crate) fn store<T>(
         &self,
         change: impl FnOnce(&dyn Registry, &Change, &WorkspaceId) -> Result<T, StoreError>,

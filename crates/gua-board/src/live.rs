@@ -75,7 +75,7 @@ impl HostLive {
         delay.abs() <= PROMPT
     }
 
-    /// Takes over what the reports until now have shown.
+    /// Takes over the state accumulated from earlier reports of the host.
     fn continue_from(&mut self, mut known: HostLive) {
         known.add_to_days(self.received_at);
         let (before, after) = (known.report.observed_at, self.report.observed_at);

@@ -238,7 +238,7 @@ const WORKSPACE_API: &[Route] = api_routes! { "/api/v1/workspaces/{workspace}":
     POST "/members/{account}/reset" ADMIN => json api::members::reset_member: "Add a link that resets the password of a member" => 201 Invitation;
     GET "/members/{account}" VIEWER => json api::people::person: "A member with user names and GPUs; for the member and admins, whose views are logged" => 200 Person;
     POST "/members/{account}/names" ADMIN => json api::people::link_name: "Link a user name on a host, or on all hosts, to a member", body HostUser => 204;
-    POST "/members/{account}/names/remove" ADMIN => json api::people::unlink_name: "End such a link", body HostUser => 204;
+    POST "/members/{account}/names/remove" ADMIN => json api::people::unlink_name: "Unlink a member from a user name of one host or of all", body HostUser => 204;
     POST "/name-codes" VIEWER => json api::people::add_name_code: "Add a code with which the caller proves a user name on a host" => 201 NameCode;
     POST "/invitations" ADMIN => json api::members::invite: "Add an invitation", body RoleBody => 201 Invitation;
     GET "/api-tokens" MEMBER => json api::tokens::api_tokens: "API tokens; the name is that of the account" query Search => 200 Paged<ApiToken>;

@@ -205,7 +205,7 @@ impl Reloads {
     }
 }
 
-/// Does some work again and again. Slow work delays the next time, and no request. `log` is called when failures begin, with the
+/// Repeats work periodically. Slow work delays its next repetition but no request. `log` is called when failures begin, with the
 /// error, and when they end, with their number.
 async fn repeat<E: fmt::Display, W: Future<Output = Result<(), E>>>(
     mut period: Interval,

@@ -73,7 +73,7 @@ pub async fn serve(
         };
         let (tls, service, stopping) = (tls.clone(), service.clone(), app.stopping());
         tokio::spawn(async move {
-            // A client that disconnects or breaks the protocol is no event of the board.
+            // The result is not logged: a client that disconnects or violates the protocol is not an error of the board.
             let _ = serve_one(stream, tls, service, stopping).await;
             drop(permit);
         });

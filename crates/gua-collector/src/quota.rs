@@ -134,7 +134,7 @@ impl Accounts {
     }
 }
 
-/// The use of every limit, all judged by one history.
+/// Returns the use of every limit, computed from one history.
 pub(crate) fn standings_of(
     loaded: &Loaded,
     history: &Path,

@@ -26,7 +26,7 @@ use processes::Listed;
 use tracked::TrackedGpus;
 
 /// Maximum delay until a change of a value that rarely changes is seen: the settings of a GPU, its memory repairs, and the
-/// versions of the driver. With slower ticks than that they are read at every tick. Nothing is reused after a failure: if a
+/// versions of the driver. If ticks are less frequent, these are read at every tick. Nothing is reused after a failure: if a
 /// call for a GPU fails, if its handle changes, or if the library is opened again, everything is read at once.
 const MAX_AGE: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,7 @@
 //! Questions to a source, and their answers.
 //!
 //! The table of `questions!` declares each question once: the method of [`Source`], the variants of [`Request`] and [`Reply`] with
-//! which a source in another process is asked through the service's Unix socket, and how records answer it. How the messages are
+//! which a question reaches another process through the service's Unix socket, and how records answer it. How the messages are
 //! transported is decided elsewhere: this module reads no socket.
 
 use std::cell::RefCell;
@@ -88,8 +88,8 @@ questions! {
     usage: Usage(UsageQuestion) -> Usage = usage;
     /// Explains the recorded state of a GPU at a moment of the past.
     explain: Explain(ExplainQuestion) -> Answer = explain;
-    /// Explains the state of a GPU in a live sample, with what is recorded of it. A [`RecordsSource`] answers this before it opens
-    /// records, because the answer needs none.
+    /// Explains the state of a GPU in a live sample, with its recorded history if there is one. A [`RecordsSource`] answers this
+    /// even if its records cannot be opened.
     explain_sample: ExplainSample(SampleQuestion) -> Answer =
         |records, question| explain_sample(question, Some(records));
     since: Since(SinceQuestion) -> BTreeMap<GpuUuid, Since> =
@@ -153,7 +153,7 @@ impl<'a> RecordsSource<'a> {
 impl Source for RecordsSource<'_> {
     /// Answers a question; once more where a writer began to write to records that were opened as unchanging.
     fn ask(&self, request: Request) -> Result<Reply> {
-        // A live sample is explained without records too, and always with new ones.
+        // A live sample can be explained without records. If there are any, they are opened again for each question.
         if let Request::ExplainSample(question) = &request {
             let records = (self.open)().ok();
             let answer = explain_sample(question, records.as_deref())?;

@@ -141,7 +141,7 @@ fn local(at: Timestamp) -> String {
 
 /// Everything that tables show of runs, a line each.
 fn table(runs: &[ShownRun<'_>]) -> Table {
-    // The original program leaves out a zero of the memory, and gua then lists what was not measured.
+    // As in the original program, summaries omit a memory utilisation of 0. `unmeasured` lists values that were not measured.
     let left_out = |run: &ShownRun<'_>| run.summary.unmeasured.as_ref().map(|_| 0.0);
     table!(run in runs =>
         "run" => run.run.run.as_str(),

@@ -75,7 +75,7 @@ pub struct RunName {
 }
 
 impl RunSummary {
-    /// `took` is the duration of the run.
+    /// Creates the summary of a run with the duration `took`.
     pub(crate) fn new(
         run: RunFacts,
         took: Duration,

@@ -49,7 +49,8 @@ impl History {
     }
 }
 
-/// Writes a copy of a database to a new file. Only its owner can read the file until it has this mode.
+/// Writes a copy of a database to a new file. The file is created readable only by its owner, and gets `mode` before data is
+/// copied.
 pub fn write_backup(
     connection: &Connection,
     target: &Path,

@@ -50,7 +50,7 @@ pub(super) struct Pending {
 /// A message that was delivered or given up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
-    /// `error` is why it was given up; `None` if it was delivered.
+    /// The message. Its `error` is the reason it was given up, or `None` if it was delivered.
     #[serde(flatten)]
     pub(super) last: Pending,
     pub(super) at: Timestamp,

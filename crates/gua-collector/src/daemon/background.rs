@@ -68,7 +68,7 @@ pub fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
 #[derive(Debug, PartialEq)]
 pub enum Start {
     Ready,
-    /// It is running but the driver has not answered in time.
+    /// The daemon is running, but the driver has not answered in time.
     DriverAsked,
     /// The driver has answered but nothing was stored in time.
     DriverAnswered,

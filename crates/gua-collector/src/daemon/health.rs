@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::history_file::overdue;
 use crate::location;
 
-/// Judges the daemon that writes the history of these settings. Returns the answer to a probe, one line for a person: `Ok` if
+/// Checks the daemon that writes the history of these settings. Returns a one-line, readable answer for a probe: `Ok` if
 /// the daemon is healthy.
 pub fn health(loaded: &Loaded, now: Timestamp) -> Result<String, String> {
     answer(judged(&location::history(loaded), &loaded.settings, now))

@@ -100,7 +100,7 @@ impl OldFile {
         statement.map_err(|source| self.failed(source))
     }
 
-    /// Whether a cell is read. A column missing in this file has none.
+    /// Reports whether the cells of a column are read. A column that is missing in this file is never read.
     fn reads<R: ImportedRow>(&self, choice: &Choice, column: &str) -> bool {
         self.columns().has(R::TABLE, column) && choice.extent.has(R::TABLE, column)
     }

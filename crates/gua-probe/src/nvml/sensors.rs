@@ -68,7 +68,7 @@ pub(super) fn copy_identity(from: &Gpu, to: &mut Gpu, why: Missing) {
     to.pci = from.pci.map_err(|_| why);
 }
 
-/// Reads the settings of a GPU. They are kept for the next ticks, for which [`copy_settings`] names each of them.
+/// Reads the settings of a GPU. [`copy_settings`] keeps them for later ticks and must copy every one of them.
 pub(super) fn read_settings(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     gpu.power_limit = milliwatts(calls, device, &library::POWER_LIMIT);
     gpu.ecc_mode = calls.read(device, &library::ECC_MODE, switch);

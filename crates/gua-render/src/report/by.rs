@@ -215,7 +215,7 @@ fn people(key: &'static str, people: &[PersonRow]) -> Table {
     names.beside(Table::of(PersonSums::COLUMNS, sums))
 }
 
-/// Sums and gaps of GPUs or, in a report about one person, the sums of that person.
+/// Builds a table of the sums and gaps of GPUs or, in a report about one person, of that person's sums.
 fn sums<'a>(report: &Report, rows: impl Iterator<Item = (&'a Sums, Option<Micros>)>) -> Table {
     match report.person {
         Some(_) => {
@@ -229,7 +229,7 @@ fn sums<'a>(report: &Report, rows: impl Iterator<Item = (&'a Sums, Option<Micros
     }
 }
 
-/// The sums of parts of the window; without capacity, there are no gaps.
+/// Builds a table of the sums of parts of the window. Without capacity, there are no gaps.
 fn sums_over_time<'a>(report: &Report, rows: impl Iterator<Item = (&'a Sums, Micros)>) -> Table {
     let has_capacity = report.coverage.capacity > Micros(0);
     sums(

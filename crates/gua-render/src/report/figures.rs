@@ -226,7 +226,7 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
 pub(super) struct Grid {
     pub(super) whose: Whose,
     pub(super) heat_map: HeatMap,
-    /// By row, then by column. Of a person, only the held time is set; `None` if nothing was observed.
+    /// Cells by row, then by column. For a person, only the held time is set; `None` if nothing was observed.
     pub(super) cells: Vec<Vec<Option<GpuCross>>>,
 }
 

@@ -23,7 +23,7 @@ use super::{FormatArgs, ImageArgs, UnitArgs};
 ///
 /// # Notes
 ///
-/// On another address than loopback, either a token is required or --public.
+/// On an address other than loopback, --token-file or --public is required.
 ///
 /// # Examples
 ///
@@ -101,8 +101,8 @@ pub enum BoardCommand {
     ///
     /// # Notes
     ///
-    /// On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that
-    /// it makes and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy
+    /// On an address other than loopback, the board serves over TLS: with the certificate in --certificate, or with one that
+    /// it generates and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy
     /// instead.
     ///
     /// # Examples

@@ -259,7 +259,7 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
 /// # Examples
 ///
 /// - `gua keep 2h --why "evaluation after the download"`
-/// - `gua keep --end`: you no longer need them
+/// - `gua keep --end`: end the keep when you no longer need the GPUs
 #[derive(Debug, Args)]
 #[command(override_usage = "gua keep <DURATION> --why <TEXT>\n       gua keep --end")]
 pub struct KeepArgs {

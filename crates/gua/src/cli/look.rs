@@ -65,7 +65,7 @@ pub struct HistoryArgs {
     pub db: Option<PathBuf>,
 }
 
-/// Output format of an answer, and the history that has it.
+/// Output format, and the history to read.
 #[derive(Debug, Args)]
 pub struct ListingArgs {
     #[command(flatten)]
@@ -130,7 +130,7 @@ impl FormatArgs {
 ///
 /// - `CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit; export CUDA_VISIBLE_DEVICES`
 /// - `CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit; export CUDA_VISIBLE_DEVICES`
-/// - `gua available --notify &`: tell me when a GPU is free
+/// - `gua available --notify &`: notify you when a GPU is free
 /// - `gua available --count 2 --order -free-memory`: the two GPUs with the most free memory
 /// - `gua available --gpu-model a100 --min-free-memory 40GB --uuid`
 /// - `gua available --account-as-free "$USER"`: ignore your own processes

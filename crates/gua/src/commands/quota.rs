@@ -88,7 +88,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
     .into())
 }
 
-/// The use of every limit by which a user is refused.
+/// Returns the use of every limit, for deciding whether to refuse a user.
 pub(super) fn accounts_to_refuse(context: &Context) -> anyhow::Result<Accounts> {
     let db = |layer| location::to_refuse(&context.loaded, layer);
     Accounts::of(&context.loaded, db, &context.zone(), context.now())

@@ -3,7 +3,7 @@
 use gua_model::table::{Align, Cell, Table};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Draws a table. The title of a column of numbers, which are at the right, is centred.
+/// Draws a table. The titles of right-aligned columns are centred.
 pub(super) fn boxed(table: &Table) -> String {
     let titles = table.columns.iter().map(|column| column.title.clone());
     let rows = table.rows.iter();
@@ -16,7 +16,7 @@ pub(super) fn boxed(table: &Table) -> String {
         let parts: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
         format!("  {left}{}{right}\n", parts.join(middle))
     };
-    // Writes texts with a part of the free room before those at the right.
+    // Writes one line. Right-aligned texts have `1 / part` of the free space before them: 1 aligns right, 2 centres.
     let line = |texts: &[String], part: usize| {
         let cells = texts.iter().zip(&table.columns).zip(&widths);
         let cells = cells.map(|((text, column), width)| {
