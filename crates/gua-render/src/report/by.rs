@@ -208,7 +208,7 @@ pub fn table(report: &Report, by: By) -> Table {
     }
 }
 
-/// People, groups or workloads with their sums.
+/// Builds a table of people, groups or workloads with their sums.
 fn people(key: &'static str, people: &[PersonRow]) -> Table {
     let names = table!(person in people => key => person.name.clone(),);
     let sums = people.iter().map(|person| PersonSums::new(&person.sums));
