@@ -106,9 +106,16 @@ impl SqliteStore {
 
     /// Copies the data to a new file, also while a server writes.
     pub fn backup(&self, target: &Path) -> Result<(), BackupError> {
-        let source = open_connection(&self.path)?;
-        // One read transaction, so that writes meanwhile do not restart the copy.
-        source.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
+        let begin = || {
+            let source = open_connection(&self.path)?;
+            // One read transaction, so that writes meanwhile do not restart the copy.
+            source.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
+            Ok(source)
+        };
+        let source = begin().map_err(|source| BackupError::Sqlite {
+            path: target.to_owned(),
+            source,
+        })?;
         gua_store::write_backup(
             &source,
             target,
