@@ -24,14 +24,16 @@ use crate::span::Span;
 use crate::state::{State, Thresholds};
 use crate::unit::{Bytes, Percent};
 
-/// Rule by which a GPU is free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FreeRule {
-    /// It is truly idle, and little memory is used.
-    #[default]
-    Unheld,
-    /// nvgpu's rule: little memory is used, regardless of its processes.
-    MemoryAlone,
+crate::words! {
+    /// Rule by which a GPU is free.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum FreeRule {
+        /// It is truly idle, and little memory is used.
+        #[default]
+        Unheld = "gua",
+        /// nvgpu's rule: little memory is used, regardless of its processes.
+        MemoryAlone = "nvgpu",
+    }
 }
 
 /// Whether a GPU with a fault can be free.

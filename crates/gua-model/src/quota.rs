@@ -41,11 +41,13 @@ pub enum Subject {
     User(String),
 }
 
-/// Whether the limit applies to each person of a subject, or to all of them together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Sharing {
-    Each,
-    Together,
+crate::words! {
+    /// Whether the limit applies to each person of a subject, or to all of them together.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum Sharing {
+        Each = "each",
+        Together = "together",
+    }
 }
 
 crate::words! {
@@ -179,13 +181,15 @@ impl Usage {
 /// Minimum observed time for a forecast.
 const EARLIEST: Micros = Micros::from_secs(3600);
 
-/// Reason why there is no forecast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NoForecast {
-    /// A part of the use was not measured.
-    NotMeasured,
-    /// Too little of the period was observed to compute a rate.
-    TooEarly,
+crate::words! {
+    /// Reason why there is no forecast.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum NoForecast {
+        /// A part of the use was not measured.
+        NotMeasured = "not_measured",
+        /// Too little of the period was observed to compute a rate.
+        TooEarly = "too_early",
+    }
 }
 
 /// Subject of a standing.

@@ -2,7 +2,7 @@
 
 use gua_model::quota::percent::Percentages;
 use gua_model::quota::{
-    Limit, LimitNote, LimitProblem, Measure, NoForecast, Sharing, Standing, Term, Who, amount_word,
+    Limit, LimitNote, LimitProblem, Measure, NoForecast, Standing, Term, Who, amount_word,
 };
 use gua_model::text::sanitize;
 use gua_model::unit::float;
@@ -96,10 +96,7 @@ rows! {
             Who::Everyone => None,
         },
         /// `each` or `together`.
-        share: &'static str = match standing.limit.sharing {
-            Sharing::Each => "each",
-            Sharing::Together => "together",
-        },
+        share: &'static str = standing.limit.sharing.as_str(),
         /// `held`, `idle_held`, `charged` or `energy`.
         measure: &'static str = standing.limit.measure.as_str(),
         /// `h` or `kWh`.
@@ -122,10 +119,7 @@ rows! {
         /// The measured part of the usage.
         used_at_least: Option<Number> = number(standing, Some(standing.at_least)),
         /// Why there is no forecast: `too_early` or `not_measured`.
-        no_forecast: Option<&'static str> = standing.forecast.err().map(|why| match why {
-            NoForecast::NotMeasured => "not_measured",
-            NoForecast::TooEarly => "too_early",
-        }),
+        no_forecast: Option<&'static str> = standing.forecast.err().map(NoForecast::as_str),
     }
 }
 

@@ -77,7 +77,7 @@ impl Row for Limit {
         vec![
             Pair::new("user", user),
             Pair::new("group", group),
-            Pair::new("share", sharing_word(self.sharing)).unless(is_usual),
+            Pair::new("share", self.sharing.as_str()).unless(is_usual),
             Pair::new(key, amount.as_str()).in_files_only(),
             Pair::new("measure", key).in_json_only(),
             Pair::new("limit", amount).in_json_only(),
@@ -227,19 +227,12 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 256 && !name.chars().any(gua_model::text::is_harmful)
 }
 
-pub fn sharing_word(sharing: Sharing) -> &'static str {
-    match sharing {
-        Sharing::Each => "each",
-        Sharing::Together => "together",
-    }
-}
-
 texts! {
     /// Name of a user or a group.
     AccountName: String, "a name", parse_name;
     /// Whether each person has the limit, or all of them together.
     SharingName: Sharing, "each or together",
-        |text| [Sharing::Each, Sharing::Together].into_iter().find(|sharing| sharing_word(*sharing) == text).ok_or(None);
+        |text| Sharing::from_word(text).ok_or(None);
     /// Period that a limit is for.
     TermName: Term, "day, week, month, or a duration of 15m or more such as 30d", |text| term(text).map_err(Some);
     /// Hours on a GPU, in microseconds.

@@ -8,7 +8,7 @@ use gua_model::pick::{FreeRule, Order};
 use gua_model::{Bytes, Percent};
 use gua_wire::ServerUrl;
 
-use super::{TableFormat, named};
+use super::{TableFormat, one_of};
 
 /// List all GPUs with their holders and states.
 ///
@@ -208,7 +208,7 @@ pub struct AvailableArgs {
     pub respect_quota: bool,
 
     /// Rule that defines a free GPU; nvgpu checks only memory and exits with 0 even if no GPU is free.
-    #[arg(long, value_name = "RULE", value_parser = named(RULES), default_value = "gua")]
+    #[arg(long, value_name = "RULE", value_parser = one_of(&FreeRule::ALL, FreeRule::as_str), default_value = "gua")]
     pub rule: FreeRule,
 
     #[command(flatten)]
@@ -283,9 +283,6 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub history: HistoryArgs,
 }
-
-/// Rules that define a free GPU.
-const RULES: [(&str, FreeRule); 2] = [("gua", FreeRule::Unheld), ("nvgpu", FreeRule::MemoryAlone)];
 
 /// Command line under the name `nvgpu`. Its help texts are part of that tool's interface and keep their wording.
 #[derive(Debug, Parser)]

@@ -212,10 +212,7 @@ impl<'a> Found<'a> {
         AvailableDocument {
             schema: AVAILABLE,
             at: sample.at,
-            rule: match self.query.args.rule {
-                FreeRule::Unheld => "gua",
-                FreeRule::MemoryAlone => "nvgpu",
-            },
+            rule: self.query.args.rule.as_str(),
             available: self.free.iter().map(|gpu| OfferedGpu::new(gpu)).collect(),
             not_available: others.collect(),
             claim: granted.map(|claim| Granted {
