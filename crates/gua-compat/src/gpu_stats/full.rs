@@ -3,7 +3,7 @@
 
 use gua_model::csv::csv_lines;
 use gua_model::table::Cell;
-use gua_model::{Gpu, Process, ProcessKind, Sample, Thresholds, classify};
+use gua_model::{Gpu, Process, Sample, Thresholds, classify};
 
 use super::{name_of, owner_name};
 
@@ -50,18 +50,13 @@ fn of_process(process: &Process) -> [Cell; 7] {
     let own = who.and_then(|who| who.own.as_ref().ok());
     let owner = who.and_then(|who| who.owner());
     let comm = who.and_then(|who| who.comm.clone().ok());
-    let kind = match process.kind {
-        ProcessKind::Compute => "compute",
-        ProcessKind::Graphics => "graphics",
-        ProcessKind::Both => "both",
-    };
     [
         process.pid.0.into(),
         own.map(name_of).into(),
         owner.as_ref().map(|owner| owner_name(&owner.who)).into(),
         owner.map(|owner| owner.source.as_str()).into(),
         comm.into(),
-        kind.into(),
+        process.kind.as_str().into(),
         process.memory.ok().map(|bytes| bytes.whole_mb()).into(),
     ]
 }
