@@ -1,10 +1,12 @@
 //! The languages of pages and charts.
 
-/// Language of the text that a page or a chart adds to its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    English,
-    Korean,
+gua_model::words! {
+    /// Language of the text that a page or a chart adds to its numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Language {
+        English = "en",
+        Korean = "ko",
+    }
 }
 
 impl Language {

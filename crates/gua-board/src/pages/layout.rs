@@ -74,7 +74,7 @@ impl View {
     }
 
     fn code(&self) -> &'static str {
-        self.language.pick("en", "ko")
+        self.language.as_str()
     }
 
     fn other_code(&self) -> &'static str {
@@ -356,11 +356,7 @@ pub(crate) fn encode(text: &str) -> String {
 
 fn language(tag: &str) -> Option<Language> {
     let primary = tag.split(['-', ';']).next().unwrap_or_default();
-    match primary.to_ascii_lowercase().as_str() {
-        "en" => Some(Language::English),
-        "ko" => Some(Language::Korean),
-        _ => None,
-    }
+    Language::from_word(&primary.to_ascii_lowercase())
 }
 
 /// Formats the time from then to now.

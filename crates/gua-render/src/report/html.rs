@@ -20,7 +20,7 @@ pub fn html(page: &Page<'_>) -> String {
     let sheet = format!("{}{SHEET}", page_style());
     let body = html! { main { (body(page)) } };
     document(
-        page.language.pick("en", "ko"),
+        page.language.as_str(),
         (&title, page.version),
         &sheet,
         &body,

@@ -225,7 +225,7 @@ pub struct ReportArgs {
     pub csv: bool,
 
     /// Language of the report [default: that of the locale]; `ko` prints the action report of gpu-usage-audit 1.7 and later.
-    #[arg(long, value_name = "LANGUAGE", value_parser = named(LANGUAGES))]
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of(&Language::ALL, Language::as_str))]
     pub lang: Option<Language>,
 
     /// Print all sections on a terminal too, as into a pipe.
@@ -291,9 +291,6 @@ pub enum ReportFormat {
     /// One printable file with charts.
     Html,
 }
-
-/// Languages of reports and charts.
-const LANGUAGES: [(&str, Language); 2] = [("en", Language::English), ("ko", Language::Korean)];
 
 impl ReportArgs {
     /// Output format selected by `--format`, `--json`, `--csv`, `--open` or the extension of the file.
@@ -405,7 +402,7 @@ pub struct PlotArgs {
     pub tz: Option<String>,
 
     /// Language of the labels [default: that of the locale].
-    #[arg(long, value_name = "LANGUAGE", value_parser = named(LANGUAGES))]
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of(&Language::ALL, Language::as_str))]
     pub lang: Option<Language>,
 
     #[command(flatten)]
