@@ -31,12 +31,14 @@ pub struct Ask {
     pub zone: TimeZone,
 }
 
-/// File format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Format {
-    Csv,
-    JsonLines,
-    Parquet,
+gua_model::words! {
+    /// File format, with the usual extension of its files.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Format {
+        Csv = "csv",
+        JsonLines = "jsonl",
+        Parquet = "parquet",
+    }
 }
 
 /// Treatment of time at an edge of the window.

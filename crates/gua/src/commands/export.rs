@@ -59,7 +59,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
         return export_old(&history, &db, (path, over));
     };
     let ask = ask(args, format, &target)?;
-    let mut files = Files::new(target, (ask.what.as_str(), ending(format)), over);
+    let mut files = Files::new(target, (ask.what.as_str(), format.as_str()), over);
     refuse_what_is_there(&ask, &files)?;
     let rows = history.rows();
     let exported = Bar::during("exporting", |bar| {
@@ -93,14 +93,6 @@ fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failur
         return Err(Failure::usage(problem).hint("-o FILE.parquet writes it to a file"));
     }
     Ok(format)
-}
-
-fn ending(format: Format) -> &'static str {
-    match format {
-        Format::Csv => "csv",
-        Format::JsonLines => "jsonl",
-        Format::Parquet => "parquet",
-    }
 }
 
 fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Failure> {
@@ -243,7 +235,7 @@ fn export_groups(
         refuse_existing(path, over)?;
     }
     let rows = group_rows(by, &ask, context)?;
-    let mut files = Files::new(target, (by.as_str(), ending(format)), over);
+    let mut files = Files::new(target, (by.as_str(), format.as_str()), over);
     let written = gua_export::write_groups(&rows, (format, ask.edges), &mut files);
     let exported = written.map_err(|error| failed(&context.history(), error))?;
     print_rows(by.as_str(), &target, &exported);
