@@ -230,8 +230,8 @@ fn account(app: &App, parts: &Parts) -> Result<AccountCaller, Problem> {
     if let Some(token) = bearer(headers) {
         let found = app.registry.api_token(&SecretHash::of(token), now)?;
         // The link of a wall screen opens its page and nothing else.
-        let found = found.filter(|(token, _)| token.scope > Scope::Screen);
-        let (token, _) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
+        let found = found.filter(|token| token.scope > Scope::Screen);
+        let token = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
         if is_change && token.scope < Scope::Write {
             return Err(Problem::Forbidden("this API token may only read"));
         }
@@ -354,8 +354,8 @@ fn screen(app: &App, path: &RawPathParams) -> Result<MemberCaller, Problem> {
     const NONE: Problem = Problem::NotFound("screen; its link may have expired");
     let token = SecretHash::of(path_part(path, "screen")?);
     let found = app.registry.api_token(&token, app.now())?;
-    let found = found.filter(|(token, _)| token.scope == Scope::Screen);
-    let (token, _) = found.ok_or(NONE)?;
+    let found = found.filter(|token| token.scope == Scope::Screen);
+    let token = found.ok_or(NONE)?;
     let mut memberships = app.registry.memberships(&token.account)?.into_iter();
     let member = memberships.find(|one| one.workspace.id == token.workspace);
     let member = member.ok_or(NONE)?;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Role};
+use super::Change;
 use crate::error::Result;
 use crate::id::{AccountId, ApiTokenId, WorkspaceId};
 use crate::secret::{Kind, SecretHash};
@@ -15,9 +15,8 @@ pub trait Tokens {
     /// Adds an API token.
     fn add_api_token(&self, by: &Change, new: &NewApiToken) -> Result<ApiToken>;
 
-    /// Returns the token of this hash unless it has expired, with its account's current role. A token whose account is no
-    /// longer a member has no role and is not returned.
-    fn api_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<(ApiToken, Role)>>;
+    /// Returns the token of this hash unless it has expired or its account is no longer a member.
+    fn api_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiToken>>;
 
     /// Returns all tokens of a workspace.
     fn api_tokens(&self, workspace: &WorkspaceId) -> Result<Vec<ApiToken>>;

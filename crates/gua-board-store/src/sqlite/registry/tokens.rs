@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::{bump_revision, text};
 use crate::error::{Result, StoreError};
 use crate::id::{ApiTokenId, WorkspaceId};
-use crate::registry::{Action, ApiToken, Change, NewApiToken, Role, Tokens};
+use crate::registry::{Action, ApiToken, Change, NewApiToken, Tokens};
 use crate::secret::SecretHash;
 use crate::sqlite::{SqliteStore, first_row, optional_time, time, word};
 
@@ -37,15 +37,13 @@ impl Tokens for SqliteStore {
         })
     }
 
-    fn api_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<(ApiToken, Role)>> {
+    fn api_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiToken>> {
         let sql = format!(
-            "SELECT {TOKEN}, member.role FROM api_token
+            "SELECT {TOKEN} FROM api_token
              JOIN member ON member.account = api_token.account AND member.workspace = api_token.workspace
              WHERE api_token.hash = ?1 AND coalesce(api_token.expires > ?2, TRUE)"
         );
-        self.one(&sql, params![hash, now.as_microsecond()], |row| {
-            Ok((token(row)?, word(row, 8, "role")?))
-        })
+        self.one(&sql, params![hash, now.as_microsecond()], token)
     }
 
     fn api_tokens(&self, workspace: &WorkspaceId) -> Result<Vec<ApiToken>> {
