@@ -14,6 +14,7 @@ use gua_board_store::registry::Host;
 use gua_model::idle::is_idle_now;
 use gua_model::unit::float;
 use gua_model::{FaultKind, State};
+use gua_render::family;
 use gua_render::metrics::{Family, Form, Labels, Page};
 use gua_wire::live::LiveValue;
 use gua_wire::snapshot::ProcessType;
@@ -35,74 +36,58 @@ pub(crate) struct Metrics {
     pub(crate) frames: AtomicU64,
 }
 
-const REQUESTS: Family = Family::counter("gua_board_requests", None, "Answered requests.");
-const OBSERVATIONS: Family = Family::counter(
-    "gua_board_observations",
-    None,
-    "Observations that were stored.",
+const REQUESTS: Family = family!(Counter "gua_board_requests", "Answered requests.");
+const OBSERVATIONS: Family = family!(
+    Counter "gua_board_observations",
+    "Observations that were stored."
 );
-const FAILED: Family = Family::counter(
-    "gua_board_observations_failed",
-    None,
-    "Observations that could not be stored.",
+const FAILED: Family = family!(
+    Counter "gua_board_observations_failed",
+    "Observations that could not be stored."
 );
-const BATCHES: Family = Family::counter(
-    "gua_board_batches",
-    None,
-    "Transactions that stored observations.",
+const BATCHES: Family = family!(
+    Counter "gua_board_batches",
+    "Transactions that stored observations."
 );
-const BATCH_TIME: Family = Family::counter(
-    "gua_board_batch_seconds",
-    Some("seconds"),
-    "Time spent in these transactions.",
+const BATCH_TIME: Family = family!(
+    Counter "gua_board_batch_seconds" in "seconds",
+    "Time spent in these transactions."
 );
-const FRAMES: Family = Family::counter(
-    "gua_board_stream_frames",
-    None,
-    "Frames received over streams.",
+const FRAMES: Family = family!(Counter "gua_board_stream_frames", "Frames received over streams.");
+const STREAMS: Family = family!(Gauge "gua_board_streams", "Open streams.");
+const HOSTS: Family = family!(
+    Gauge "gua_board_hosts",
+    "Hosts with a known state; those that stopped reporting are stale."
 );
-const STREAMS: Family = Family::gauge("gua_board_streams", None, "Open streams.");
-const HOSTS: Family = Family::gauge(
-    "gua_board_hosts",
-    None,
-    "Hosts with a known state; those that stopped reporting are stale.",
+const GPUS: Family = family!(
+    Gauge "gua_board_gpus",
+    "GPUs by state; those of stale hosts are unobserved."
 );
-const GPUS: Family = Family::gauge(
-    "gua_board_gpus",
-    None,
-    "GPUs by state; those of stale hosts are unobserved.",
+const FAULTS: Family = family!(
+    Gauge "gua_board_faulty_gpus",
+    "GPUs and MIG instances by fault; one with two faults counts under both."
 );
-const FAULTS: Family = Family::gauge(
-    "gua_board_faulty_gpus",
-    None,
-    "GPUs and MIG instances by fault; one with two faults counts under both.",
+const HOLDERS: Family = family!(
+    Gauge "gua_board_holders",
+    "Names of people, containers and pods whose programs are on a GPU; one on several hosts counts once."
 );
-const HOLDERS: Family = Family::gauge(
-    "gua_board_holders",
-    None,
-    "Names of people, containers and pods whose programs are on a GPU; one on several hosts counts once.",
+const IDLE_TIME: Family = family!(
+    Gauge "gua_board_idle_held_seconds" in "seconds",
+    "Sum, over the GPUs that are idle-held or orphan-held now, of the known time in that state."
 );
-const IDLE_TIME: Family = Family::gauge(
-    "gua_board_idle_held_seconds",
-    Some("seconds"),
-    "Sum, over the GPUs that are idle-held or orphan-held now, of the known time in that state.",
+const POWER: Family = family!(
+    Gauge "gua_board_power_watts" in "watts",
+    "Power of all GPUs whose power is known."
 );
-const POWER: Family = Family::gauge(
-    "gua_board_power_watts",
-    Some("watts"),
-    "Power of all GPUs whose power is known.",
+const PROCESSOR: Family = family!(
+    Counter "gua_board_cpu_seconds" in "seconds",
+    "CPU time used by the board."
 );
-const PROCESSOR: Family = Family::counter(
-    "gua_board_cpu_seconds",
-    Some("seconds"),
-    "CPU time used by the board.",
+const RESIDENT: Family = family!(
+    Gauge "gua_board_resident_memory_bytes" in "bytes",
+    "Resident memory of the board."
 );
-const RESIDENT: Family = Family::gauge(
-    "gua_board_resident_memory_bytes",
-    Some("bytes"),
-    "Resident memory of the board.",
-);
-const HOST_GPUS: Family = Family::gauge("gua_board_host_gpus", None, "GPUs of a host by state.");
+const HOST_GPUS: Family = family!(Gauge "gua_board_host_gpus", "GPUs of a host by state.");
 
 impl Metrics {
     pub(crate) fn answered(&self, route: &str, status: u16) {

@@ -18,7 +18,7 @@ use gua_model::{
 };
 use jiff::Timestamp;
 
-use super::page::{Family, Form, Kind, Labels, Page, Samples};
+use super::page::{Family, Form, Labels, Page, Samples};
 use crate::chart::count;
 
 /// Everything that the metrics of a host show.
@@ -362,17 +362,10 @@ macro_rules! families {
     ($( $Kind:ident $name:literal $(in $unit:literal)?, $help:literal => $shape:ident $value:expr; )*) => {
         /// All families of a host, in the order of the page.
         pub(super) const FAMILIES: &[(Family, Write)] = &[$( (
-            Family {
-                name: $name,
-                kind: Kind::$Kind,
-                unit: families!(@unit $($unit)?),
-                help: $help,
-            },
+            $crate::family!($Kind $name $(in $unit)?, $help),
             |host, samples| host.$shape(samples, $value),
         ), )*];
     };
-    (@unit) => { None };
-    (@unit $unit:literal) => { Some($unit) };
 }
 
 families! {

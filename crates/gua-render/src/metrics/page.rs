@@ -16,6 +16,21 @@ pub struct Family {
     pub help: &'static str,
 }
 
+/// Declares a family: `family!(Counter "gua_board_batch_seconds" in "seconds", "Time spent.")`.
+#[macro_export]
+macro_rules! family {
+    ($Kind:ident $name:literal $(in $unit:literal)?, $help:literal) => {
+        $crate::metrics::Family {
+            name: $name,
+            kind: $crate::metrics::Kind::$Kind,
+            unit: $crate::family!(@unit $($unit)?),
+            help: $help,
+        }
+    };
+    (@unit) => { None };
+    (@unit $unit:literal) => { Some($unit) };
+}
+
 /// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -28,32 +43,6 @@ pub enum Kind {
 }
 
 impl Family {
-    pub const fn gauge(name: &'static str, unit: Option<&'static str>, help: &'static str) -> Self {
-        Self::new(Kind::Gauge, name, unit, help)
-    }
-
-    pub const fn counter(
-        name: &'static str,
-        unit: Option<&'static str>,
-        help: &'static str,
-    ) -> Self {
-        Self::new(Kind::Counter, name, unit, help)
-    }
-
-    const fn new(
-        kind: Kind,
-        name: &'static str,
-        unit: Option<&'static str>,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            unit,
-            help,
-        }
-    }
-
     /// Returns the name of the family's samples, which queries use.
     pub fn sample(&self) -> String {
         format!("{}{}", self.name, self.suffix())
@@ -248,7 +237,7 @@ impl Samples<'_> {
 mod tests {
     use super::*;
 
-    const TIME: Family = Family::counter("x_held_seconds", Some("seconds"), "Time held.");
+    const TIME: Family = family!(Counter "x_held_seconds" in "seconds", "Time held.");
     const STATE: Family = Family {
         name: "x_state",
         kind: Kind::StateSet,
@@ -263,7 +252,7 @@ mod tests {
         page.family(&STATE, |samples| {
             samples.states(&Labels::default(), ["on", "off"], |state| state == "on");
         });
-        page.one(&Family::gauge("x_missing", None, "Never measured."), None);
+        page.one(&family!(Gauge "x_missing", "Never measured."), None);
         page.finish()
     }
 
