@@ -40,19 +40,19 @@ pub fn idle(records: &dyn Records, question: &IdleQuestion) -> Result<BTreeMap<G
     }
     let wanted: BTreeSet<GpuUuid> = question.gpus.iter().cloned().collect();
     let sessions = current_sessions(records, &wanted, &last)?;
-    let mut search = Search {
+    let search = Search {
         origin: Origin::Own,
         records,
         thresholds: question.thresholds,
         at: question.at,
-        held: BTreeMap::new(),
     };
+    let mut seen = Seen::since(question.at);
     for session in &sessions {
-        let first = search.held.entry(session.key.gpu.clone());
+        let first = seen.held.entry(session.key.gpu.clone());
         let first = first.or_insert(session.from);
         *first = session.from.min(*first);
     }
-    let used = search.run(&wanted)?;
+    let used = search.run(&wanted, seen)?;
     for gpu in wanted {
         // Nothing was observed of a GPU that appeared with the last tick.
         let used = used.get(&gpu).cloned().unwrap_or_default();
@@ -81,9 +81,11 @@ pub fn idle(records: &dyn Records, question: &IdleQuestion) -> Result<BTreeMap<G
 }
 
 /// The same for the GPUs of imported rows, whose holders have no recorded beginning: since each GPU was last active or free.
+/// `seen` is what the caller has read of the time up to the moment.
 pub(crate) fn idle_imported(
     records: &dyn Records,
     question: &IdleQuestion,
+    mut seen: Seen,
 ) -> Result<BTreeMap<GpuUuid, Idle>> {
     let wanted: BTreeSet<GpuUuid> = question.gpus.iter().cloned().collect();
     let search = Search {
@@ -91,9 +93,10 @@ pub(crate) fn idle_imported(
         records,
         thresholds: question.thresholds,
         at: question.at,
-        held: BTreeMap::new(),
     };
-    let used = search.run(&wanted)?.into_iter();
+    // The moment itself is one of the rows.
+    seen.from = seen.from.min(Period::at(question.at).to());
+    let used = search.run(&wanted, seen)?.into_iter();
     let idle = used.filter_map(|(gpu, used)| {
         let since = idle_since(used.held, used.last_use)?;
         Some((gpu, used.idle(since, question.at)))
@@ -138,8 +141,6 @@ struct Search<'a> {
     records: &'a dyn Records,
     thresholds: Thresholds,
     at: Timestamp,
-    /// Arrival of the oldest current holder of each GPU; absent for holders without a session.
-    held: BTreeMap<GpuUuid, Timestamp>,
 }
 
 /// Results of the search for one GPU.
@@ -172,16 +173,21 @@ impl Used {
 }
 
 impl Search<'_> {
-    fn run(&self, wanted: &BTreeSet<GpuUuid>) -> Result<BTreeMap<GpuUuid, Used>> {
-        let mut seen = Seen::new(wanted, &self.held);
+    fn run(&self, wanted: &BTreeSet<GpuUuid>, mut seen: Seen) -> Result<BTreeMap<GpuUuid, Used>> {
         let earliest = self.earliest()?;
-        let mut until = self.at;
+        // One moment does not say for how long.
+        if earliest >= self.at {
+            return Ok(BTreeMap::new());
+        }
+        seen.choose(wanted);
         for step in STEPS {
             let from = self.at.checked_sub(step).unwrap_or(Timestamp::MIN);
             let from = Quarter::of(from).period().from().max(earliest);
-            if from < until && !seen.is_done(until) {
-                self.visit(Period::new(from, until), &mut seen)?;
-                until = from;
+            if from < seen.from && !seen.is_done() {
+                let window = Period::new(from, seen.from);
+                seen.from = from;
+                let records = self.records;
+                records.totals(self.origin, window, self.thresholds, &mut seen)?;
             }
         }
         let mut found = BTreeMap::new();
@@ -194,7 +200,9 @@ impl Search<'_> {
                 quarter.transpose()
             };
             let last_use = end(marks.active, RollUp::Active)?;
-            let free = end(marks.free, RollUp::TrulyIdle)?;
+            // Only the later one counts.
+            let free = marks.free.filter(|free| Some(*free) >= marks.active);
+            let free = end(free, RollUp::TrulyIdle)?;
             // Where nothing precedes the hold, it is as old as what is known of the GPU.
             let known = marks.observed.keys().next().map(|first| Since {
                 at: first.period().from().max(earliest).min(self.at),
@@ -227,17 +235,6 @@ impl Search<'_> {
             return Ok(first);
         }
         Ok(self.records.raw_from()?.unwrap_or(first).max(first))
-    }
-
-    fn visit(&self, window: Period, seen: &mut Seen<'_>) -> Result<()> {
-        let window = match self.origin {
-            Origin::Own => window,
-            // The moment itself is one of the rows.
-            Origin::Imported => window.hull(Period::at(window.to())),
-        };
-        let records = self.records;
-        records.totals(self.origin, window, self.thresholds, seen)?;
-        Ok(())
     }
 
     /// End of a state that a quarter hour contains.
@@ -281,54 +278,96 @@ impl Search<'_> {
     }
 }
 
-/// The visitor of [`Search`]: the last quarter hours with a use of each GPU.
-struct Seen<'a> {
+/// The last quarter hours with a use of each GPU, as far back as totals were read.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The moment since which totals were read.
+    from: Timestamp,
     gpus: BTreeMap<GpuUuid, Marks>,
-    held: &'a BTreeMap<GpuUuid, Timestamp>,
+    /// Arrival of the oldest current holder of each GPU; absent for holders without a session.
+    held: BTreeMap<GpuUuid, Timestamp>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Marks {
     active: Option<Quarter>,
     free: Option<Quarter>,
+    /// Observed time, from the later mark on.
     observed: BTreeMap<Quarter, Micros>,
 }
 
-impl<'a> Seen<'a> {
-    fn new(wanted: &BTreeSet<GpuUuid>, held: &'a BTreeMap<GpuUuid, Timestamp>) -> Self {
-        let gpus = wanted.iter().map(|gpu| (gpu.clone(), Marks::default()));
+impl Seen {
+    /// Begins at a moment.
+    pub(crate) fn since(from: Timestamp) -> Self {
         Self {
-            gpus: gpus.collect(),
-            held,
+            from,
+            gpus: BTreeMap::new(),
+            held: BTreeMap::new(),
         }
     }
 
-    /// Whether nothing before `until` can change the answer.
-    fn is_done(&self, until: Timestamp) -> bool {
+    /// Begins with the first whole quarter hour of a window.
+    pub(crate) fn within(window: Period) -> Self {
+        let first = Quarter::of(window.from()).period();
+        Self::since(match first.from() == window.from() {
+            true => first.from(),
+            false => first.to(),
+        })
+    }
+
+    fn choose(&mut self, wanted: &BTreeSet<GpuUuid>) {
+        self.gpus.retain(|gpu, _| wanted.contains(gpu));
+        for gpu in wanted {
+            self.gpus.entry(gpu.clone()).or_default();
+        }
+    }
+
+    /// Whether nothing earlier can change the answer.
+    fn is_done(&self) -> bool {
         self.gpus.iter().all(|(gpu, marks)| {
             let is_bounded = match self.held.get(gpu) {
-                Some(came) => *came >= until,
+                Some(came) => *came >= self.from,
                 None => marks.free.is_some(),
             };
             marks.active.is_some() || is_bounded
         })
     }
 
+    /// Adds a quarter hour that a reader came to, which reads all totals in order of time.
+    pub(crate) fn follow(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        if quarter.period().from() < self.from {
+            return;
+        }
+        for gpu in gpus {
+            let marks = self.gpus.entry(gpu.gpu.clone()).or_default();
+            marks.note(quarter, &Observed::of(&gpu.total), true);
+        }
+    }
+
     fn note(&mut self, gpu: &GpuUuid, quarter: Quarter, seen: &Observed) {
         let needs_free = !self.held.contains_key(gpu);
-        let Some(marks) = self.gpus.get_mut(gpu) else {
-            return;
-        };
+        if let Some(marks) = self.gpus.get_mut(gpu) {
+            marks.note(quarter, seen, needs_free);
+        }
+    }
+}
+
+impl Marks {
+    fn note(&mut self, quarter: Quarter, seen: &Observed, needs_free: bool) {
+        let free = seen.free && needs_free;
         // A visit may start over, so nothing is added up.
         if seen.observed > Micros(0) {
-            marks.observed.insert(quarter, seen.observed);
+            self.observed.insert(quarter, seen.observed);
+            if seen.active || free {
+                self.observed = self.observed.split_off(&quarter);
+            }
         }
         // Later steps go further back in time.
         if seen.active {
-            marks.active = marks.active.max(Some(quarter));
+            self.active = self.active.max(Some(quarter));
         }
-        if seen.free && needs_free {
-            marks.free = marks.free.max(Some(quarter));
+        if free {
+            self.free = self.free.max(Some(quarter));
         }
     }
 }
@@ -356,7 +395,7 @@ impl Observed {
     }
 }
 
-impl QuarterVisitor for Seen<'_> {
+impl QuarterVisitor for Seen {
     fn begin(&mut self, _: Period) {}
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {

@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Known, SessionLists, Sums};
 use crate::error::RecordsError;
-use crate::idle::idle_imported;
+use crate::idle::{Seen, idle_imported};
 use crate::question::{IdleQuestion, Question, WindowEnd};
 use crate::records::{ImportedFacts, Origin, QuarterVisitor, Records};
 
@@ -55,6 +55,8 @@ pub(super) struct ImportedPart<'a> {
     sessions: SessionLists,
     coverage: BTreeMap<GpuUuid, ImportedCoverage>,
     last: Option<Timestamp>,
+    /// When each GPU was last used.
+    uses: Seen,
     has_graphics: bool,
 }
 
@@ -64,6 +66,7 @@ impl QuarterVisitor for ImportedPart<'_> {
     }
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        self.uses.follow(quarter, gpus);
         let gpus = &*self.counted(gpus, |gpu, interval| gpu.total.set_interval(interval));
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
@@ -77,6 +80,9 @@ impl QuarterVisitor for ImportedPart<'_> {
         }
         let gpus = &*self.counted(gpus, GpuDay::set_interval);
         self.fold.day(day, gpus);
+        // The sums of a day do not say when a GPU was free.
+        let next = UtcDay(day.0.saturating_add(1));
+        self.uses = Seen::since(next.first_quarter().period().from());
         let begin = day.first_quarter().period().from();
         self.add(begin, gpus.iter().map(GpuDay::named));
         true
@@ -94,6 +100,7 @@ impl<'a> ImportedPart<'a> {
             sessions: SessionLists::new(window, known),
             coverage: BTreeMap::new(),
             last: None,
+            uses: Seen::within(known.question.window),
             has_graphics: false,
         }
     }
@@ -152,7 +159,7 @@ impl<'a> ImportedPart<'a> {
                 thresholds: known.thresholds,
                 at: now.at,
             };
-            let idle = idle_imported(records, &question)?;
+            let idle = idle_imported(records, &question, self.uses.clone())?;
             for gpu in &mut now.gpus {
                 gpu.idle = idle.get(&gpu.gpu).copied();
             }
