@@ -145,6 +145,8 @@ pub fn merge(
 struct Rows {
     gpus: Vec<(Option<i64>, GpuRow)>,
     processes: Vec<(Option<i64>, ProcessRow)>,
+    /// Head and number of each process.
+    places: Vec<(Option<usize>, usize)>,
     names: Names,
 }
 
@@ -154,7 +156,8 @@ struct Head<'a> {
     row: &'a GpuRow,
     /// Utilisation of further rows of the GPU.
     more: Vec<i64>,
-    processes: Vec<LegacyProcess<'a>>,
+    /// Number of its processes.
+    processes: usize,
 }
 
 impl Rows {
@@ -173,26 +176,48 @@ impl Rows {
                 unreadable += 1;
                 continue;
             }
-            match place_of(&heads, *run, row.gpu) {
+            match place_of(&heads, 0, *run, row.gpu) {
                 Some(place) => heads[place].more.push(row.util_pct),
                 None => heads.push(Head {
                     run: *run,
                     row,
                     more: Vec::new(),
-                    processes: Vec::new(),
+                    processes: 0,
                 }),
             }
         }
-        // Processes whose run has no row for their GPU.
-        let mut strays = Vec::new();
-        for (run, row) in &self.processes {
-            match place_of(&heads, *run, row.gpu) {
-                Some(place) => heads[place].processes.push(process(row, texts)),
-                None if self.names.learn(row.gpu, texts) => strays.push(row),
-                None => {}
+        self.processes
+            .retain(|(_, row)| self.names.learn(row.gpu, texts));
+        // Processes in the order of their heads, so that those of a head are one slice. Those whose run has no row for
+        // their GPU come first.
+        let mut last = 0;
+        self.places.clear();
+        for (index, (run, row)) in self.processes.iter().enumerate() {
+            let place = place_of(&heads, last, *run, row.gpu);
+            if let Some(place) = place {
+                heads[place].processes += 1;
+                last = place;
             }
+            self.places.push((place, index));
         }
+        self.places.sort_unstable();
+        let in_order = self
+            .places
+            .iter()
+            .map(|(_, index)| &self.processes[*index].1);
+        let processes: Vec<_> = in_order.clone().map(|row| process(row, texts)).collect();
+        let counted: usize = heads.iter().map(|head| head.processes).sum();
+        let (strays, mut rest) = processes.split_at(processes.len() - counted);
+        let strays = in_order.zip(strays);
+        let strays: Vec<_> = strays
+            .map(|(row, process)| (self.names.get(row.gpu), *process))
+            .collect();
         let at = sane::nearest(now);
+        let mut own = |count: usize| {
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            own
+        };
         let ticks = heads.iter().map(|head| LegacyGpuTick {
             at,
             gpu: self.names.get(head.row.gpu),
@@ -202,12 +227,10 @@ impl Rows {
             temperature_c: head.row.temperature_c,
             power_w: head.row.power_w,
             run: intervals.of(head.run),
-            processes: &head.processes,
+            processes: own(head.processes),
             more_rows: &head.more,
         });
         let ticks: Vec<_> = ticks.collect();
-        let stray = |row: &ProcessRow| (self.names.get(row.gpu), process(row, texts));
-        let strays: Vec<_> = strays.into_iter().map(stray).collect();
         each(&LegacyMoment {
             at,
             ticks: &ticks,
@@ -217,10 +240,10 @@ impl Rows {
     }
 }
 
-/// Index of the GPU and run.
-fn place_of(heads: &[Head<'_>], run: Option<i64>, gpu: TextId) -> Option<usize> {
-    let mut heads = heads.iter();
-    heads.position(|head| head.row.gpu == gpu && head.run == run)
+/// Index of the GPU and run. The search begins at `first`.
+fn place_of(heads: &[Head<'_>], first: usize, run: Option<i64>, gpu: TextId) -> Option<usize> {
+    let mut places = (first..heads.len()).chain(0..first);
+    places.find(|place| heads[*place].row.gpu == gpu && heads[*place].run == run)
 }
 
 fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
