@@ -1,7 +1,7 @@
 //! Name lookup for readers: maps ids to GPUs, processes, owners and texts, and caches them during one query.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use gua_model::{
     BootId, ContainerOwners, GpuUuid, Identity, OwnerKey, Pid, ProcessKey, Reading, StartTicks,
@@ -39,20 +39,20 @@ const MANY: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Catalogue<'a> {
     connection: &'a Connection,
-    gpus: HashMap<u64, GpuUuid>,
-    texts: HashMap<u64, String>,
-    processes: HashMap<u64, Identity>,
-    owners: HashMap<u64, OwnerKey>,
+    gpus: BTreeMap<u64, GpuUuid>,
+    texts: BTreeMap<u64, String>,
+    processes: BTreeMap<u64, Identity>,
+    owners: BTreeMap<u64, OwnerKey>,
 }
 
 impl<'a> Catalogue<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Self {
         Self {
             connection,
-            gpus: HashMap::new(),
-            texts: HashMap::new(),
-            processes: HashMap::new(),
-            owners: HashMap::new(),
+            gpus: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            owners: BTreeMap::new(),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Catalogue<'a> {
 /// Returns the cached value of an id. If there is none, `read` converts the row with that id.
 fn cached<'cache, T>(
     connection: &Connection,
-    cache: &'cache mut HashMap<u64, T>,
+    cache: &'cache mut BTreeMap<u64, T>,
     query: &str,
     id: u64,
     read: impl FnOnce(&Row<'_>) -> rusqlite::Result<Option<T>>,
