@@ -37,9 +37,9 @@ const OUTLINE: &str = "id, card, began, ended, observed, own_sum, own_known, car
 const OTHERS: &str = "boot, pid, start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active,
     idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
 
-/// Whether the process of a session is damaged. SQLite checks it faster than a reader of these columns.
-const IS_ODD: &str =
-    "length(boot) <> 16 OR pid NOT BETWEEN 0 AND 4294967295 OR kind NOT BETWEEN 0 AND 2";
+/// Whether the process of a session is damaged. SQLite checks it faster than a reader of these columns, and a condition faster
+/// than an expression.
+const IS_ODD: &str = "CASE WHEN length(boot) = 16 AND pid BETWEEN 0 AND 4294967295 AND kind BETWEEN 0 AND 2 THEN 0 ELSE 1 END";
 
 /// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
