@@ -146,7 +146,7 @@ fn a_full_disk_loses_ticks_and_never_stops_the_loop() {
 }
 
 #[test]
-fn a_sink_that_follows_the_history_gets_its_outages_and_the_drivers_and_another_gets_every_tick() {
+fn a_sink_that_follows_the_history_gets_its_ticks_and_outages_and_another_gets_every_tick() {
     check(
         Play {
             acts: vec![
@@ -164,15 +164,22 @@ fn a_sink_that_follows_the_history_gets_its_outages_and_the_drivers_and_another_
         },
         &[
             "0 ready",
+            "follower: tick",
+            "independent: tick",
             "30 ERROR tick not stored: no space (sink=history, tick=1)",
+            "independent: tick",
             "60 ERROR tick 2 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
              Detail: no driver (NVML code 9)",
             "90 INFO driver responds again (tick=3, ticks_lost=1)",
             "90 INFO ticks are stored again (sink=history, tick=3, ticks_lost=1)",
             "outage driver-unavailable 60..90 lost 1",
             "outage disk-full 30..90 lost 1",
+            "follower: tick",
             "follower: outage driver-unavailable 60..90 lost 1",
             "follower: outage disk-full 30..90 lost 1",
+            "independent: tick",
+            "follower: tick",
+            "independent: tick",
             "130 stopping after 5",
         ],
     );
