@@ -276,6 +276,11 @@ pub(super) fn curve(points: &[Option<u8>]) -> Markup {
             is_drawing = false;
             continue;
         };
+        // Inside a level part of the curve, a point adds only bytes to the page.
+        let is_level = points.get(place + 1) == Some(point);
+        if is_level && place > 0 && points[place - 1] == *point {
+            continue;
+        }
         let height = HEIGHT - 2;
         let y = height + 1 - usize::from(*util) * height / 100;
         // A single point would be an empty line, so each point has a width.
