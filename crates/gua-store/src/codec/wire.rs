@@ -6,7 +6,7 @@
 use super::Damage;
 
 /// `u32` or `u64`.
-pub(crate) trait Number: Copy + Into<u128> + TryFrom<u128> {}
+pub(crate) trait Number: Copy + From<u8> + Into<u128> + TryFrom<u128> {}
 
 impl Number for u32 {}
 impl Number for u64 {}
@@ -149,6 +149,16 @@ impl Input<'_> {
         Ok(*first)
     }
 
+    /// Reads a number of one byte, as most are; `None` if it is longer. Short enough to be inlined.
+    #[inline]
+    fn short(&mut self) -> Option<u8> {
+        let [byte @ ..0x80, rest @ ..] = self.0 else {
+            return None;
+        };
+        self.0 = rest;
+        Some(*byte)
+    }
+
     /// Reads a number of several bytes.
     fn long(&mut self) -> Result<u128, Damage> {
         const SHORT: usize = 63;
@@ -194,13 +204,25 @@ impl Wire for Input<'_> {
     }
 
     fn wide(&mut self, value: &mut u128) -> Result<(), Damage> {
-        // Most numbers take one byte. Only this part is short enough to be inlined.
-        *value = match self.0 {
-            [byte @ ..0x80, rest @ ..] => {
-                self.0 = rest;
-                (*byte).into()
-            }
-            _ => self.long()?,
+        *value = match self.short() {
+            Some(byte) => byte.into(),
+            None => self.long()?,
+        };
+        Ok(())
+    }
+
+    fn number<T: Number>(&mut self, value: &mut T) -> Result<(), Damage> {
+        *value = match self.short() {
+            Some(byte) => byte.into(),
+            None => T::try_from(self.long()?).map_err(|_| Damage::Value("number"))?,
+        };
+        Ok(())
+    }
+
+    fn signed(&mut self, value: &mut i128) -> Result<(), Damage> {
+        *value = match self.short() {
+            Some(code) => (i64::from(code >> 1) ^ -i64::from(code & 1)).into(),
+            None => unzigzag(self.long()?),
         };
         Ok(())
     }

@@ -264,10 +264,11 @@ fn pass_gpu<W: Wire>(wire: &mut W, bucket: Bucket, sums: &mut GpuTotal) -> Done 
 /// Reads or writes the totals of a day, and the use of each of its quarters.
 fn pass_day<W: Wire>(wire: &mut W, form: &Form<'_>, day: &mut GpuDay) -> Done {
     pass_total(wire, form, &mut day.total)?;
-    for QuarterUse {
-        observed, active, ..
-    } in &mut day.quarters
-    {
+    for place in 0..UtcDay::QUARTERS {
+        let mut quarter = day.quarters.get(place).copied().unwrap_or_default();
+        let QuarterUse {
+            observed, active, ..
+        } = &mut quarter;
         pass_less(wire, observed, MICROS_PER_QUARTER.unsigned_abs())?;
         // Usually none or all of the time, either of which takes one byte.
         let rest = observed.0.saturating_sub(active.0);
@@ -281,6 +282,9 @@ fn pass_day<W: Wire>(wire: &mut W, form: &Form<'_>, day: &mut GpuDay) -> Done {
             0 => part,
             _ => observed.0 - part,
         };
+        if W::READS {
+            day.quarters.push(quarter);
+        }
     }
     Ok(())
 }
@@ -385,7 +389,12 @@ fn decode(names: &Names, bucket: Bucket, content: &[u8]) -> Result<Vec<GpuQuarte
 pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<GpuDay>, Damage> {
     let bucket = Bucket::from(day);
     let content = opened(body, bucket)?;
-    Ok(unpack_with(names, (bucket, content), GpuDay::new, pass_day)?.0)
+    let new = |gpu| GpuDay {
+        gpu,
+        total: QuarterTotal::default(),
+        quarters: Vec::with_capacity(UtcDay::QUARTERS),
+    };
+    Ok(unpack_with(names, (bucket, content), new, pass_day)?.0)
 }
 
 /// Reads the GPUs of a body. `new` creates the empty value of each GPU. Also returns the form of the body.
