@@ -1,29 +1,32 @@
 //! People by the name that a report shows.
 
-use std::collections::BTreeMap;
-
 use super::PersonRow;
-use crate::lookup::entry;
 use crate::total::{OwnerTotal, QuarterTotal};
+use crate::vec_map::VecMap;
 
 pub use crate::owner::UNKNOWN;
 
 /// Sums per person.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
-    people: BTreeMap<String, OwnerTotal>,
+    people: VecMap<String, OwnerTotal>,
 }
 
 impl Holds {
     /// Adds the sums of each owner of a total.
     pub(super) fn add(&mut self, total: &QuarterTotal) {
         for (owner, sums) in &total.owners {
-            entry(&mut self.people, &*owner.shown()).merge(sums);
+            let name = &*owner.shown();
+            let place = |known: &String| known.as_str().cmp(name);
+            self.people.entry_by(place, || name.to_owned()).merge(sums);
         }
     }
 
     pub fn get(&self, name: &str) -> OwnerTotal {
-        self.people.get(name).copied().unwrap_or_default()
+        self.people
+            .get(&name.to_owned())
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The longest holder first; ties by name, the last first, as the replaced tool has them.
