@@ -91,15 +91,22 @@ crate::words! {
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOutline<'a> {
     pub gpu: &'a GpuUuid,
-    pub from: Timestamp,
-    pub to: Timestamp,
-    pub observed: Micros,
-    pub own_util: UtilSum,
-    pub gpu_util: UtilSum,
+    pub period: Period,
+    /// Mean utilisation, as [`Session::util`] returns it.
+    pub util: Option<Centipercent>,
     pub peak_memory: Option<Bytes>,
 }
 
-impl SessionOutline<'_> {
+impl Session {
+    pub fn outline(&self) -> SessionOutline<'_> {
+        SessionOutline {
+            gpu: &self.key.gpu,
+            period: self.period(),
+            util: self.util().map(|(util, _)| util),
+            peak_memory: self.peak_memory.ok(),
+        }
+    }
+
     /// Returns the mean utilisation of the process if the driver reported it for at least half of the time, or else of
     /// the GPU, and its source. Sessions of earlier versions know it only for the time in which the process was busy.
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
@@ -107,34 +114,6 @@ impl SessionOutline<'_> {
         let own = self.own_util.mean().filter(|_| is_known);
         let own = own.map(|mean| (mean, UtilSource::Process));
         own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Gpu)))
-    }
-
-    pub fn period(&self) -> Period {
-        Period::new(self.from, self.to)
-    }
-
-    /// Whether it ended before a tick.
-    pub fn is_before(&self, tick: &Tick) -> bool {
-        self.to < whole_micros(tick.sample.at)
-    }
-}
-
-impl Session {
-    pub fn outline(&self) -> SessionOutline<'_> {
-        SessionOutline {
-            gpu: &self.key.gpu,
-            from: self.from,
-            to: self.to,
-            observed: self.observed,
-            own_util: self.own_util,
-            gpu_util: self.gpu_util,
-            peak_memory: self.peak_memory.ok(),
-        }
-    }
-
-    /// Returns the mean utilisation, and its source.
-    pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
-        self.outline().util()
     }
 
     pub fn period(&self) -> Period {

@@ -179,9 +179,14 @@ pub trait SessionVisitor {
         false
     }
 
-    /// Offers the outline of a session, and returns whether the whole session is wanted, which costs several times as
+    /// Offers the outline of a session, and returns whether the whole session may be wanted, which costs several times as
     /// much to read.
     fn wants(&mut self, _outline: &SessionOutline<'_>) -> bool {
+        true
+    }
+
+    /// Returns whether a session of this period is still wanted after all outlines were offered.
+    fn still_wants(&self, _period: Period) -> bool {
         true
     }
 

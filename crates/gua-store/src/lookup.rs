@@ -56,6 +56,10 @@ impl<'a> Catalogue<'a> {
         }
     }
 
+    pub(crate) fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
     /// The GPU with an id; `None` if there is none with a valid name.
     pub(crate) fn gpu(&mut self, id: u64) -> rusqlite::Result<Option<&GpuUuid>> {
         let query = "SELECT uuid FROM card WHERE id = ?1";

@@ -15,11 +15,11 @@ use crate::{guard, imported, maintain, sql, totals};
 pub const APPLICATION_ID: i32 = 0x6775_6131;
 
 /// Newest schema version that this program supports.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Fingerprint of the objects of the newest schema. Nearly every file has this schema, and creating its objects for a comparison
 /// would take milliseconds.
-const NEWEST: &str = "0c5436af41184ffc79d29221f5d2e6162a80eaa46f78e6f99fc8c1984e0e56f9";
+const NEWEST: &str = "7f5a5d8dd97ff25ed2ea6f0f824c7b6346b0b13a0f057e1283462e72207e52c9";
 
 /// Migration `n` leads from `user_version` `n` to `n + 1`.
 const MIGRATIONS: [&str; VERSION as usize] = [
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [
     ),
     include_str!("schema/v2.sql"),
     include_str!("schema/v3.sql"),
+    include_str!("schema/v4.sql"),
 ];
 
 /// Migrates the file to the newest schema in one transaction. The caller has checked that it is a history of gua and
@@ -63,6 +64,12 @@ pub(crate) fn adapt(connection: &Connection, found: u32) -> rusqlite::Result<()>
     }
     if found < 3 {
         connection.execute_batch(include_str!("schema/v2_as_v3.sql"))?;
+    }
+    if found == 3 {
+        connection.execute_batch("CREATE TEMP VIEW session_v3 AS SELECT * FROM main.session")?;
+    }
+    if found < 4 {
+        connection.execute_batch(include_str!("schema/v3_as_v4.sql"))?;
     }
     Ok(())
 }

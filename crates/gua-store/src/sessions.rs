@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Period, Reading,
-    Session, SessionKey, SessionOutline, Sessions, Thresholds, User, UtilSum, sane,
+    Bytes, Centipercent, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Period,
+    Reading, Session, SessionKey, SessionOutline, Sessions, Thresholds, User, UtilSum, sane,
 };
 use gua_query::records::SessionVisitor;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -30,16 +30,17 @@ pub(crate) struct Stored {
     pub(crate) session: Session,
 }
 
-/// Columns of a [`SessionOutline`]. A report reads only these of most sessions.
-const OUTLINE: &str = "id, card, began, ended, observed, own_sum, own_known, card_sum, card_known, peak, peak_missing";
+/// Columns of a [`SessionOutline`], which follow the ids of the session and its GPU. A report reads only these of most sessions.
+const OUTLINE: &str = "began, ended, util, peak";
 
 /// The other columns of a session, which follow those of [`OUTLINE`].
-const OTHERS: &str = "boot, pid, start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active,
+const OTHERS: &str = "peak_missing, observed, own_sum, own_known, card_sum, card_known, boot, pid, start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active,
     idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
 
-/// Whether the process of a session is damaged. SQLite checks it faster than a reader of these columns, and a condition faster
-/// than an expression.
-const IS_ODD: &str = "CASE WHEN length(boot) = 16 AND pid BETWEEN 0 AND 4294967295 AND kind BETWEEN 0 AND 2 THEN 0 ELSE 1 END";
+/// GPU of a session without damage in what its outline lacks, as the index `session_outline` has it.
+const CHECKED_CARD: &str =
+    "CASE WHEN length(boot) = 16 AND pid BETWEEN 0 AND 4294967295 AND kind BETWEEN 0 AND 2
+    AND (peak IS NULL) = (peak_missing <> 0) THEN card END";
 
 /// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
@@ -72,14 +73,8 @@ pub(crate) fn base(
         return Ok((from_ticks(connection, thresholds, watermark, &mut over)?, 0));
     }
     let (from, to) = sane::bounds(window);
-    // A window that begins in the first half of the recorded time has most of the sessions. For these, a scan of the table,
-    // which the unary plus causes, is faster than the index.
-    let half =
-        "SELECT ?1 < (SELECT min(ended) FROM session) / 2 + (SELECT max(ended) FROM session) / 2";
-    let which = match sql::value(connection, half, [from])? {
-        Some(true) => "part <> 2 AND open = 0 AND +ended >= ?1 AND began < ?2",
-        _ => "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2",
-    };
+    // Rows of [`Part::Horizon`] are open.
+    let which = "open = 0 AND ended >= ?1 AND began < ?2";
     let mut damaged = match visitor.selects() {
         true => selected(connection, which, &[from, to], visitor)?,
         false => each(connection, which, &[from, to], |stored| {
@@ -100,22 +95,26 @@ fn selected(
     values: &[i64],
     visitor: &mut dyn SessionVisitor,
 ) -> Result<u32, ReadError> {
-    let outlines = format!("SELECT {OUTLINE}, {IS_ODD} FROM session WHERE {which}");
-    let whole = format!("SELECT {OUTLINE}, {OTHERS} FROM session WHERE id = ?1");
-    let mut whole = connection.prepare(&whole)?;
-    rows(connection, &outlines, values, |row, catalogue| {
+    let outlines = format!("SELECT id, {CHECKED_CARD}, {OUTLINE} FROM session WHERE {which}");
+    let mut catalogue = Catalogue::new(connection);
+    let mut wanted = Vec::new();
+    let mut damaged = rows(&mut catalogue, &outlines, values, |row, catalogue| {
         let outline = outline(row, catalogue)?;
-        if row.get(11)? {
-            return Err(ReadError::Value("process"));
-        }
         if visitor.wants(&outline) {
-            let mut found = whole.query([row.get::<_, i64>(0)?])?;
-            if let Some(row) = found.next()? {
-                visitor.session(&from_row(row, catalogue)?.session);
-            }
+            wanted.push((row.get(0)?, outline.period));
         }
         Ok(())
-    })
+    })?;
+    let whole = format!("SELECT id, card, {OUTLINE}, {OTHERS} FROM session WHERE id = ?1");
+    for (id, period) in wanted {
+        if visitor.still_wants(period) {
+            damaged += rows(&mut catalogue, &whole, &[id], |row, catalogue| {
+                visitor.session(&from_row(row, catalogue)?.session);
+                Ok(())
+            })?;
+        }
+    }
+    Ok(damaged)
 }
 
 /// Passes a session on if it overlaps the window.
@@ -144,26 +143,35 @@ fn each(
     values: &[i64],
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
-    let sql = format!("SELECT {OUTLINE}, {OTHERS} FROM session WHERE {which}");
-    rows(connection, &sql, values, |row, catalogue| {
-        give(from_row(row, catalogue)?);
-        Ok(())
-    })
+    let sql = format!("SELECT id, card, {OUTLINE}, {OTHERS} FROM session WHERE {which}");
+    rows(
+        &mut Catalogue::new(connection),
+        &sql,
+        values,
+        |row, catalogue| {
+            give(from_row(row, catalogue)?);
+            Ok(())
+        },
+    )
 }
 
 /// Calls `read` with every row, and returns the number of rows that it finds damaged.
 fn rows(
-    connection: &Connection,
+    catalogue: &mut Catalogue<'_>,
     sql: &str,
     values: &[i64],
     mut read: impl FnMut(&Row<'_>, &mut Catalogue<'_>) -> Result<(), ReadError>,
 ) -> Result<u32, ReadError> {
-    let mut catalogue = Catalogue::new(connection);
     let mut damaged = 0;
-    sql::each(connection, sql, params_from_iter(values), |row| {
-        damaged += u32::from(undamaged(read(row, &mut catalogue))?.is_none());
-        Ok::<_, ReadError>(())
-    })?;
+    sql::each(
+        catalogue.connection(),
+        sql,
+        params_from_iter(values),
+        |row| {
+            damaged += u32::from(undamaged(read(row, catalogue))?.is_none());
+            Ok::<_, ReadError>(())
+        },
+    )?;
     Ok(damaged)
 }
 
@@ -290,7 +298,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         return Ok(Vec::new());
     }
     let sql = format!(
-        "SELECT {OUTLINE}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
+        "SELECT id, card, {OUTLINE}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
          (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0) FROM session ORDER BY id"
     );
     let mut catalogue = Catalogue::new(connection);
@@ -307,17 +315,17 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         let is_sane = |time: i64| sane::time(time).is_some();
         let has_absurd_time =
             times.is_some_and(|(began, ended)| !is_sane(began) || !is_sane(ended));
-        let is_counted: bool = row.get(33)?;
+        let is_counted: bool = row.get(34)?;
         if has_absurd_time {
             wrong("has an impossible time");
         }
         if let Some((began, ended)) = times.filter(|_| is_counted) {
-            let observed = undamaged(row.get::<_, i64>(4).map_err(ReadError::from))?;
+            let observed = undamaged(row.get::<_, i64>(7).map_err(ReadError::from))?;
             if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
                 wrong("was observed for longer than it lasted");
             }
         }
-        if is_counted && row.get(34)? {
+        if is_counted && row.get(35)? {
             wrong("begins before the previous one ends");
         }
         if !has_absurd_time && undamaged(from_row(row, &mut catalogue))?.is_none() {
@@ -399,7 +407,7 @@ fn save(
     sql::run(
         connection,
             "INSERT OR REPLACE INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35)",
         params![
             row,
             gpu(&key.gpu)?,
@@ -435,6 +443,7 @@ fn save(
             workload.pod_name,
             workload.assigned,
             workload.containers == ContainerOwners::Name,
+            session.util().map(|(util, _)| util.0),
         ],
     )?;
     Ok(())
@@ -446,19 +455,20 @@ fn outline<'gpus>(
 ) -> Result<SessionOutline<'gpus>, ReadError> {
     Ok(SessionOutline {
         gpu: gpu(catalogue, row.get(1)?)?,
-        from: at(row.get(2)?)?,
-        to: at(row.get(3)?)?,
-        observed: Micros(sum(row, 4)?),
-        own_util: util(row, 5)?,
-        gpu_util: util(row, 7)?,
-        peak_memory: peak(row)?.ok(),
+        period: Period::new(at(row.get(2)?)?, at(row.get(3)?)?),
+        util: row.get::<_, Option<u32>>(4)?.map(Centipercent),
+        peak_memory: row.get::<_, Option<i64>>(5)?.map(bytes),
     })
 }
 
 fn peak(row: &Row<'_>) -> Result<Reading<Bytes>, ReadError> {
-    let peak = to_reading(row.get(10)?, row.get::<_, Option<i64>>(9)?);
+    let peak = to_reading(row.get(6)?, row.get::<_, Option<i64>>(5)?);
     let peak = peak.ok_or(ReadError::Value("reason"))?;
-    Ok(peak.map(|bytes| Bytes(bytes.cast_unsigned())))
+    Ok(peak.map(bytes))
+}
+
+fn bytes(stored: i64) -> Bytes {
+    Bytes(stored.cast_unsigned())
 }
 
 fn sum(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
@@ -481,12 +491,11 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
     let outline = outline(row, catalogue)?;
     let key = SessionKey {
         gpu: outline.gpu.clone(),
-        process: process_key(row, 11)?,
+        process: process_key(row, 12)?,
     };
-    let (from, to, observed) = (outline.from, outline.to, outline.observed);
-    let (own_util, gpu_util) = (outline.own_util, outline.gpu_util);
-    let kind = coded(&KINDS, row.get(14)?, "kind of process");
-    let parent: Option<i64> = row.get(15)?;
+    let period = outline.period;
+    let kind = coded(&KINDS, row.get(15)?, "kind of process");
+    let parent: Option<i64> = row.get(16)?;
     let parent = parent.map(|id| gpu(catalogue, id).cloned()).transpose()?;
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let Some(id) = row.get::<_, Option<i64>>(column)? else {
@@ -495,8 +504,8 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         let owner = catalogue.owner(id.cast_unsigned())?;
         owner.cloned().ok_or(ReadError::Value("owner")).map(Some)
     };
-    let (owner, job_user) = (owner(16)?, owner(17)?);
-    let owner = match (owner, row.get::<_, Option<String>>(18)?) {
+    let (owner, job_user) = (owner(17)?, owner(18)?);
+    let owner = match (owner, row.get::<_, Option<String>>(19)?) {
         (Some(who), Some(word)) => Some(Owner {
             who,
             source: source(&word)?,
@@ -507,25 +516,25 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         Some(OwnerKey::User(user)) => Some(user),
         _ => None,
     };
-    let comm = to_reading(row.get(20)?, row.get(19)?);
+    let comm = to_reading(row.get(21)?, row.get(20)?);
     let session = Session {
         key,
         parent,
         owner,
         comm: comm.ok_or(ReadError::Value("reason"))?,
-        workload: workload(row, 26, user)?,
+        workload: workload(row, 27, user)?,
         kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
-        from,
-        to,
-        ticks: sum(row, 21)?,
-        observed,
-        active: Micros(sum(row, 22)?),
-        idle_held: Micros(sum(row, 23)?),
-        own_util,
-        gpu_util,
+        from: period.from(),
+        to: period.to(),
+        ticks: sum(row, 22)?,
+        observed: Micros(sum(row, 7)?),
+        active: Micros(sum(row, 23)?),
+        idle_held: Micros(sum(row, 24)?),
+        own_util: util(row, 8)?,
+        gpu_util: util(row, 10)?,
         peak_memory: peak(row)?,
-        shared: row.get(24)?,
-        open: row.get(25)?,
+        shared: row.get(25)?,
+        open: row.get(26)?,
     };
     Ok(Stored {
         row: row.get(0)?,

@@ -1,7 +1,8 @@
 //! The lists of holds of a report: those that are current, the longest of the past, and the sessions of charts. Memory
 //! does not grow with the number of short sessions.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 use super::Hold;
 use super::charted::Charted;
@@ -9,6 +10,7 @@ use super::sessions::{is_without_use, percent};
 use crate::period::Period;
 use crate::session::SessionOutline;
 use crate::state::Thresholds;
+use crate::unit::Micros;
 
 /// Maximum number of ended holders that are listed; they are counted beyond that.
 pub const PAST_LISTED: usize = 1000;
@@ -21,6 +23,8 @@ pub struct HoldLists {
     #[expect(clippy::vec_box, reason = "an insertion moves the holds after it")]
     past: Vec<Box<Hold>>,
     past_count: usize,
+    /// The greatest lengths of the outlines that were counted, as many as holds are listed.
+    lengths: BinaryHeap<Reverse<Micros>>,
     /// The sessions that charts draw, if they were requested.
     charted: Option<Charted>,
     sessions: usize,
@@ -33,25 +37,33 @@ impl HoldLists {
             current: Vec::new(),
             past: Vec::new(),
             past_count: 0,
+            lengths: BinaryHeap::new(),
             charted: charted.map(Charted::new),
             sessions: 0,
         }
     }
 
-    /// Returns whether a past session may be listed or drawn. If not, it is counted here and must not be pushed.
-    pub fn wants(&mut self, past: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
-        let length = past.period().micros();
-        let util = past.util().map(|(util, _)| percent(util));
-        let is_without_use = is_without_use(util, past.peak_memory, true, thresholds);
-        let last = self.past.get(PAST_LISTED - 1);
-        let is_long = last.is_none_or(|last| length >= last.period.micros());
-        let is_listed = is_without_use && is_long;
-        if is_listed || self.charted.is_some() {
-            return true;
-        }
+    /// Counts an ended session that charts do not need. Returns whether it may be listed.
+    pub fn count(&mut self, ended: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
+        let length = ended.period.micros();
+        let util = ended.util.map(percent);
+        let is_without_use = is_without_use(util, ended.peak_memory, true, thresholds);
         self.past_count += usize::from(is_without_use);
         self.sessions += usize::from(length.0 > 0);
-        false
+        if !is_without_use || !self.lists(length) {
+            return false;
+        }
+        self.lengths.push(Reverse(length));
+        if self.lengths.len() > PAST_LISTED {
+            self.lengths.pop();
+        }
+        true
+    }
+
+    /// Whether an ended session of this length is among the longest that were counted.
+    pub fn lists(&self, length: Micros) -> bool {
+        let shortest = self.lengths.peek();
+        self.lengths.len() < PAST_LISTED || shortest.is_none_or(|shortest| length >= shortest.0)
     }
 
     pub fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
@@ -59,7 +71,7 @@ impl HoldLists {
             self.current.push(hold.clone());
         } else if hold.is_without_use(thresholds) {
             self.past_count += 1;
-            self.push_past(hold);
+            self.list(hold);
         }
         // A holder seen in one tick only has no length to draw.
         if !hold.period.is_empty() {
@@ -70,7 +82,8 @@ impl HoldLists {
         }
     }
 
-    fn push_past(&mut self, hold: &Hold) {
+    /// Lists an ended session that was counted by its outline, if it is one of the longest.
+    pub fn list(&mut self, hold: &Hold) {
         let place = (self.past).partition_point(|kept| order(kept, hold) == Ordering::Less);
         if place < PAST_LISTED {
             self.past.insert(place, Box::new(hold.clone()));
@@ -117,7 +130,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::period::Period;
-    use crate::session::UtilSum;
+    use crate::session::UtilSource;
     use crate::unit::{Bytes, Centipercent, Micros};
 
     pub(crate) fn hold(gpu: u32, owner: &str, hours: i64, number: i64) -> Hold {
@@ -151,38 +164,35 @@ pub(crate) mod tests {
     fn counting_outlines_gives_the_lists_of_whole_sessions() {
         let thresholds = Thresholds::default();
         let every = HoldLists::new(None);
-        let (mut all, mut wanted, mut read) = (every.clone(), every, 0);
+        let (mut all, mut wanted, mut counted) = (every.clone(), every, Vec::new());
         let count = 4 * i64::try_from(PAST_LISTED).unwrap();
         for number in 0..count {
             let mut hold = hold(0, "ada", number * 7 % 100, number);
             let busy = Centipercent(if number % 3 == 0 { 9_000 } else { 0 });
-            let seconds = hold.period.micros();
-            let own_util = UtilSum {
-                sum: u128::from(busy.0) * u128::from(seconds.0),
-                known: seconds,
-            };
             let outline = SessionOutline {
                 gpu: &hold.gpu.clone(),
-                from: hold.period.from(),
-                to: hold.period.to(),
-                observed: seconds,
-                own_util,
-                gpu_util: UtilSum::default(),
+                period: hold.period,
+                util: Some(busy),
                 peak_memory: (number % 5 != 0).then_some(Bytes(1 << (number % 40))),
             };
-            hold.util = outline.util().map(|(util, source)| (percent(util), source));
+            hold.util = Some((percent(busy), UtilSource::Process));
             hold.peak_memory = outline.peak_memory;
             all.push(&hold, &thresholds);
-            if wanted.wants(&outline, &thresholds) {
-                read += 1;
-                wanted.push(&hold, &thresholds);
+            if wanted.count(&outline, &thresholds) {
+                counted.push(hold);
             }
         }
+        counted.retain(|hold| wanted.lists(hold.period.micros()));
+        counted.iter().for_each(|hold| wanted.list(hold));
+        let read = counted.len();
         let (all, wanted) = (all.finish(), wanted.finish());
         assert_eq!(all.past, wanted.past);
         assert_eq!(all.past.len(), PAST_LISTED);
         assert_eq!(all.past_count, wanted.past_count);
         assert_eq!(all.session_count, wanted.session_count);
-        assert!(read < count / 2, "{read} of {count} sessions were read");
+        assert!(
+            read < PAST_LISTED + 50,
+            "{read} of {count} sessions were read"
+        );
     }
 }

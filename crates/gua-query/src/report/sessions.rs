@@ -47,6 +47,7 @@ pub(super) fn list_sessions(
     sums: &mut Sums,
 ) -> Result<HeldSince> {
     let mut list = SessionList {
+        last: known.last_at().map(|last| Period::at(last).from()),
         known,
         sums,
         since: HeldSince::new(),
@@ -70,8 +71,18 @@ pub(super) fn list_sessions(
 /// The visitor of [`list_sessions`].
 struct SessionList<'a> {
     known: &'a Known<'a>,
+    /// Time of the last tick, in whole microseconds.
+    last: Option<Timestamp>,
     sums: &'a mut Sums,
     since: HeldSince,
+}
+
+impl SessionList<'_> {
+    /// Whether a session of this period is counted by its outline: it ended before the last tick, and nothing else is computed
+    /// from it.
+    fn is_counted_by_outline(&self, period: Period) -> bool {
+        self.selects() && self.last.is_none_or(|last| period.to() < last)
+    }
 }
 
 impl SessionVisitor for SessionList<'_> {
@@ -83,21 +94,24 @@ impl SessionVisitor for SessionList<'_> {
     }
 
     fn wants(&mut self, outline: &SessionOutline<'_>) -> bool {
-        let last = self.known.last.as_ref();
-        let is_past = last.is_none_or(|last| outline.is_before(last));
         if !self.known.wants(outline.gpu) {
             return false;
         }
-        if !self.selects() || !is_past {
+        if !self.is_counted_by_outline(outline.period) {
             return true;
         }
         let lists = &mut self.sums.sessions.lists;
-        lists.wants(outline, &self.known.thresholds)
+        lists.count(outline, &self.known.thresholds)
+    }
+
+    fn still_wants(&self, period: Period) -> bool {
+        !self.is_counted_by_outline(period) || self.sums.sessions.lists.lists(period.micros())
     }
 
     fn session(&mut self, session: &Session) {
         let (known, question) = (self.known, self.known.question);
         let gpu = &session.key.gpu;
+        let is_counted = self.is_counted_by_outline(session.period());
         let mut hold = hold(session, known);
         let is_wanted = question.wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN));
         if !is_wanted || !known.wants(gpu) {
@@ -114,7 +128,11 @@ impl SessionVisitor for SessionList<'_> {
             let first = self.since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
         }
-        self.sums.sessions.push(&hold, &known.thresholds);
+        let sessions = &mut self.sums.sessions;
+        match is_counted {
+            true => sessions.lists.list(&hold),
+            false => sessions.push(&hold, &known.thresholds),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
--- What a reader puts over a file of schema 1 or 2, in its own memory: the columns of schema 3.
+-- What a reader puts over a file of schema 1 or 2, in its own memory: the columns of schema 3. Schema 4 reads `session_v3`.
 CREATE TEMP VIEW process AS SELECT *, NULL AS claimed_login, NULL AS container_name, NULL AS pod_name, NULL AS assigned,
     0 AS by_name FROM main.process;
-CREATE TEMP VIEW session AS SELECT *, NULL AS container_name, NULL AS pod_name, NULL AS assigned, 0 AS by_name
+CREATE TEMP VIEW session_v3 AS SELECT *, NULL AS container_name, NULL AS pod_name, NULL AS assigned, 0 AS by_name
     FROM main.session;

@@ -122,7 +122,7 @@ fn a_newer_file_is_refused_with_both_versions() {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
-    let sentence = "has schema 99, and this gua supports up to 3";
+    let sentence = "has schema 99, and this gua supports up to 4";
     for error in [
         append(&place.path()).unwrap_err(),
         History::open(&place.path()).unwrap_err(),
@@ -209,7 +209,7 @@ fn rows_with_absurd_times_are_left_out_and_counted() {
             .execute(
                 "INSERT INTO session SELECT 900 + ?2, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing,
                  container, pod, job, job_user, kind, ?1, ?1, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, 0, part,
-                 container_name, pod_name, assigned, by_name
+                 container_name, pod_name, assigned, by_name, util
                  FROM session WHERE id = 1",
                 [at, number],
             )
@@ -280,7 +280,7 @@ fn a_file_with_views_triggers_or_other_tables_is_refused() {
         "CREATE VIEW other AS SELECT 1",
         // Without its key, each question about a tick would read all of them.
         "ALTER TABLE tick RENAME TO t; CREATE TABLE tick AS SELECT * FROM t; DROP TABLE t",
-        "DROP INDEX session_by_end",
+        "DROP INDEX session_outline",
         "CREATE UNIQUE INDEX other ON tick (run, at)",
         "ALTER TABLE tick ADD COLUMN other BLOB AS (zeroblob(1000000))",
     ] {
@@ -491,7 +491,7 @@ fn impossible_sessions_are_found() {
         "UPDATE session SET observed = ended - began + 1 WHERE id = 1",
         "INSERT INTO session SELECT 999, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing, container,
          pod, job, job_user, kind, began + 1, ended, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, open, part,
-         container_name, pod_name, assigned, by_name FROM session WHERE id = 1",
+         container_name, pod_name, assigned, by_name, util FROM session WHERE id = 1",
     ] {
         let place = written(300);
         assert!(place.history().check(|_| {}).unwrap().is_clean());

@@ -75,6 +75,7 @@ fn by_uid(mut tick: Tick) -> Tick {
 const SESSIONS: usize = 2;
 
 const SCHEMA_1: &str = include_str!("../golden/schema-1.sql");
+const SCHEMA_3: &str = include_str!("../golden/schema-3.sql");
 
 #[test]
 fn a_file_of_schema_1_is_read_and_continued() {
@@ -88,32 +89,39 @@ fn a_file_of_schema_2_is_read_and_continued() {
 
 #[test]
 fn a_file_of_schema_3_is_read_and_continued() {
-    check(3, include_str!("../golden/schema-3.sql"));
+    check(3, SCHEMA_3);
+}
+
+#[test]
+fn a_file_of_schema_4_is_read_and_continued() {
+    check(4, include_str!("../golden/schema-4.sql"));
 }
 
 #[test]
 fn a_reader_returns_the_same_before_and_after_a_migration() {
-    let place = released(1, SCHEMA_1);
-    let history = place.history();
-    let before = contents(&history);
-    assert_eq!(history.info().unwrap().version, 1);
-    assert!(history.check(|_| {}).unwrap().is_clean());
-    drop(history);
-    place.store().close().unwrap();
-    let history = place.history();
-    assert_eq!(history.info().unwrap().version, 3);
-    assert_eq!(contents(&history), before);
-    assert!(history.check(|_| {}).unwrap().is_clean());
-    let changed = changed_quarters(&place.path(), 0);
-    let quarters = history.totals(all()).unwrap().totals.quarters;
-    let stored: Vec<_> = quarters
-        .keys()
-        .copied()
-        .zip(1..)
-        .take(changed.len())
-        .collect();
-    assert!(!changed.is_empty());
-    assert_eq!(changed, stored);
+    for (version, dump) in [(1, SCHEMA_1), (3, SCHEMA_3)] {
+        let place = released(version, dump);
+        let history = place.history();
+        let before = contents(&history);
+        assert_eq!(history.info().unwrap().version, version);
+        assert!(history.check(|_| {}).unwrap().is_clean());
+        drop(history);
+        place.store().close().unwrap();
+        let history = place.history();
+        assert_eq!(history.info().unwrap().version, gua_store::schema::VERSION);
+        assert_eq!(contents(&history), before);
+        assert!(history.check(|_| {}).unwrap().is_clean());
+        let changed = changed_quarters(&place.path(), 0);
+        let quarters = history.totals(all()).unwrap().totals.quarters;
+        let stored: Vec<_> = quarters
+            .keys()
+            .copied()
+            .zip(1..)
+            .take(changed.len())
+            .collect();
+        assert!(!changed.is_empty());
+        assert_eq!(changed, stored);
+    }
 }
 
 #[test]
