@@ -36,58 +36,31 @@ pub(crate) struct Metrics {
     pub(crate) frames: AtomicU64,
 }
 
-const REQUESTS: Family = family!(Counter "gua_board_requests", "Answered requests.");
-const OBSERVATIONS: Family = family!(
-    Counter "gua_board_observations",
-    "Observations that were stored."
-);
-const FAILED: Family = family!(
-    Counter "gua_board_observations_failed",
-    "Observations that could not be stored."
-);
-const BATCHES: Family = family!(
-    Counter "gua_board_batches",
-    "Transactions that stored observations."
-);
-const BATCH_TIME: Family = family!(
-    Counter "gua_board_batch_seconds" in "seconds",
-    "Time spent in these transactions."
-);
-const FRAMES: Family = family!(Counter "gua_board_stream_frames", "Frames received over streams.");
-const STREAMS: Family = family!(Gauge "gua_board_streams", "Open streams.");
-const HOSTS: Family = family!(
-    Gauge "gua_board_hosts",
-    "Hosts with a known state; those that stopped reporting are stale."
-);
-const GPUS: Family = family!(
-    Gauge "gua_board_gpus",
-    "GPUs by state; those of stale hosts are unobserved."
-);
-const FAULTS: Family = family!(
-    Gauge "gua_board_faulty_gpus",
-    "GPUs and MIG instances by fault; one with two faults counts under both."
-);
-const HOLDERS: Family = family!(
-    Gauge "gua_board_holders",
-    "Names of people, containers and pods whose programs are on a GPU; one on several hosts counts once."
-);
-const IDLE_TIME: Family = family!(
-    Gauge "gua_board_idle_held_seconds" in "seconds",
-    "Sum, over the GPUs that are idle-held or orphan-held now, of the known time in that state."
-);
-const POWER: Family = family!(
-    Gauge "gua_board_power_watts" in "watts",
-    "Power of all GPUs whose power is known."
-);
-const PROCESSOR: Family = family!(
-    Counter "gua_board_cpu_seconds" in "seconds",
-    "CPU time used by the board."
-);
-const RESIDENT: Family = family!(
-    Gauge "gua_board_resident_memory_bytes" in "bytes",
-    "Resident memory of the board."
-);
-const HOST_GPUS: Family = family!(Gauge "gua_board_host_gpus", "GPUs of a host by state.");
+/// Declares the families: kind, name, unit and help.
+macro_rules! families {
+    ($($NAME:ident = $Kind:ident $name:literal $(in $unit:literal)?, $help:literal;)*) => {
+        $(const $NAME: Family = family!($Kind $name $(in $unit)?, $help);)*
+    };
+}
+
+families! {
+    REQUESTS = Counter "gua_board_requests", "Answered requests.";
+    OBSERVATIONS = Counter "gua_board_observations", "Observations that were stored.";
+    FAILED = Counter "gua_board_observations_failed", "Observations that could not be stored.";
+    BATCHES = Counter "gua_board_batches", "Transactions that stored observations.";
+    BATCH_TIME = Counter "gua_board_batch_seconds" in "seconds", "Time spent in these transactions.";
+    FRAMES = Counter "gua_board_stream_frames", "Frames received over streams.";
+    STREAMS = Gauge "gua_board_streams", "Open streams.";
+    HOSTS = Gauge "gua_board_hosts", "Hosts with a known state; those that stopped reporting are stale.";
+    GPUS = Gauge "gua_board_gpus", "GPUs by state; those of stale hosts are unobserved.";
+    FAULTS = Gauge "gua_board_faulty_gpus", "GPUs and MIG instances by fault; one with two faults counts under both.";
+    HOLDERS = Gauge "gua_board_holders", "Names of people, containers and pods whose programs are on a GPU; one on several hosts counts once.";
+    IDLE_TIME = Gauge "gua_board_idle_held_seconds" in "seconds", "Sum, over the GPUs that are idle-held or orphan-held now, of the known time in that state.";
+    POWER = Gauge "gua_board_power_watts" in "watts", "Power of all GPUs whose power is known.";
+    PROCESSOR = Counter "gua_board_cpu_seconds" in "seconds", "CPU time used by the board.";
+    RESIDENT = Gauge "gua_board_resident_memory_bytes" in "bytes", "Resident memory of the board.";
+    HOST_GPUS = Gauge "gua_board_host_gpus", "GPUs of a host by state.";
+}
 
 impl Metrics {
     pub(crate) fn answered(&self, route: &str, status: u16) {
