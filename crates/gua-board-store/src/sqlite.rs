@@ -54,16 +54,13 @@ pub struct ServerLock(#[expect(dead_code, reason = "closing the file releases th
 impl SqliteStore {
     /// Opens the data in a directory and creates both if they do not exist. The directory is private to its owner.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let as_directory_error = in_directory(directory);
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        builder.create(directory).map_err(&as_directory_error)?;
-        let path = directory.join(FILE);
-        let mut options = File::options();
+        let created = builder.create(directory);
+        created.map_err(in_directory(directory))?;
         // SQLite gives its companion files the mode of the file.
-        options.append(true).create(true).mode(0o600);
-        gua_files::open_own(&path, &options).map_err(as_directory_error)?;
-        Self::connect(path)
+        open_private(directory, FILE)?;
+        Self::connect(directory.join(FILE))
     }
 
     /// Opens existing data, for commands that must not create a board by mistake.
@@ -91,11 +88,7 @@ impl SqliteStore {
 
     /// Locks the data directory for a server.
     pub fn lock_server(directory: &Path) -> Result<ServerLock, OpenError> {
-        let path = directory.join(LOCK);
-        let mut options = File::options();
-        options.append(true).create(true).mode(0o600);
-        let file = gua_files::open_own(&path, &options);
-        let file = file.map_err(in_directory(directory))?;
+        let file = open_private(directory, LOCK)?;
         match file.try_lock() {
             Ok(()) => Ok(ServerLock(file)),
             Err(_) => Err(OpenError::InUse {
@@ -126,18 +119,12 @@ impl SqliteStore {
 
     /// Returns the problems that SQLite and the schema's references show; none if the data is sound.
     pub fn check(&self) -> Result<Vec<String>> {
-        self.read(|connection| {
-            let mut statement = connection.prepare("PRAGMA integrity_check")?;
-            let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-            let mut problems: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
-            problems.retain(|line| line != "ok");
-            let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
-            let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-            for table in rows {
-                problems.push(format!("a row of `{}` refers to a missing row", table?));
-            }
-            Ok(problems)
-        })
+        let texts = |sql: &str| self.many(sql, [], |row| Ok(row.get::<_, String>(0)?));
+        let mut problems = texts("PRAGMA integrity_check")?;
+        problems.retain(|line| line != "ok");
+        let tables = texts("PRAGMA foreign_key_check")?.into_iter();
+        problems.extend(tables.map(|table| format!("a row of `{table}` refers to a missing row")));
+        Ok(problems)
     }
 
     /// Runs a transaction. It is rolled back if `work` fails.
@@ -190,6 +177,14 @@ impl SqliteStore {
 
 fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> FileError {
     FileError::cannot("use the data directory", path)
+}
+
+/// Opens a file of the data directory, and creates it if it does not exist. It is private to its owner.
+fn open_private(directory: &Path, name: &str) -> Result<File, FileError> {
+    let mut options = File::options();
+    options.append(true).create(true).mode(0o600);
+    let file = gua_files::open_own(&directory.join(name), &options);
+    file.map_err(in_directory(directory))
 }
 
 /// Returns the first row of a query.
@@ -249,7 +244,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created it since the file was opened.
-    let found: u32 = pragma(&transaction, "user_version")?;
+    let found: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for step in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(step)?;
     }
@@ -302,8 +297,4 @@ fn refuse(path: &Path, connection: &Connection) -> Result<(), OpenError> {
         Some(name) => Err(OpenError::Foreign { path: path(), name }),
         None => Ok(()),
     }
-}
-
-fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u32> {
-    connection.pragma_query_value(None, name, |row| row.get(0))
 }
