@@ -79,16 +79,12 @@ pub(crate) enum Event {
 /// A message of a reader about the day that it reads.
 enum Message {
     Rows(Batch),
-    /// All rows of the day were sent.
-    EndOfDay(DayRead),
-}
-
-/// Findings of a reader in one day.
-#[derive(Clone, Copy, Debug, Default)]
-struct DayRead {
-    damaged: u64,
-    /// Whether an edge was widened to its quarter hour.
-    widened: bool,
+    /// All rows of the day were sent: the number of those that cannot be read, and whether an edge was widened to its quarter
+    /// hour.
+    EndOfDay {
+        damaged: u64,
+        widened: bool,
+    },
 }
 
 /// Passes the rows from a place on to `each`, until it fails; `exported` counts them. Readers run on their own threads: each reads
@@ -138,10 +134,9 @@ pub(crate) fn read_rows(
                         exported.rows += batch.rows as u64;
                         taken = each(Event::Rows(day.date, batch));
                     }
-                    Ok(Message::EndOfDay(read)) => {
-                        exported.ticks_damaged =
-                            exported.ticks_damaged.saturating_add(read.damaged);
-                        exported.widened |= read.widened;
+                    Ok(Message::EndOfDay { damaged, widened }) => {
+                        exported.ticks_damaged = exported.ticks_damaged.saturating_add(damaged);
+                        exported.widened |= widened;
                         break;
                     }
                     // The reader has failed: its thread returns the error.
@@ -254,7 +249,8 @@ fn read(
                 damaged
             }
         };
-        reading.sink.end_day(DayRead { damaged, widened })?;
+        let end = Message::EndOfDay { damaged, widened };
+        reading.sink.end_day(end)?;
     }
     Ok(())
 }
@@ -302,11 +298,11 @@ impl Sink {
         self.is_closed |= self.is_closed || self.sender.send(message).is_err();
     }
 
-    fn end_day(&mut self, read: DayRead) -> Result<(), RecordsError> {
+    fn end_day(&mut self, end: Message) -> Result<(), RecordsError> {
         if self.batch.rows > 0 {
             self.flush();
         }
-        self.send(Message::EndOfDay(read));
+        self.send(end);
         self.check()
     }
 
