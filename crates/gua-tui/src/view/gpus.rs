@@ -273,7 +273,7 @@ impl GpuView<'_> {
     fn power(&self) -> String {
         match (&self.gpu.power, &self.gpu.power_limit) {
             (Ok(power), Ok(limit)) => format!("{}/{}W", power.whole_watts(), limit.whole_watts()),
-            (power, _) => reading(power, |power| format!("{}W", power.whole_watts())),
+            _ => self.watts(),
         }
     }
 

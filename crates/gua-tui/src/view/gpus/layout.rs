@@ -82,8 +82,9 @@ impl GpuView<'_> {
             spans.push(Span::raw(" "));
             // The history follows the age, if there is enough space.
             if place == 3 && rest >= 8 {
-                let history = self.line_of(Measure::Util, rest.min(60) - 1);
-                spans.push(Span::styled(history, self.styles.state(self.verdict.state)));
+                let history = self.history(Measure::Util, rest.min(60) - 1);
+                let style = self.styles.state(self.verdict.state);
+                spans.push(Span::styled(spark(&history, 1).concat(), style));
                 spans.push(Span::raw(" "));
             }
         }
@@ -221,12 +222,6 @@ impl GpuView<'_> {
     fn measure_style(&self, measure: Measure) -> Style {
         let share = value_of(self.gpu, measure, None);
         share.map_or(self.styles.dim(), |share| self.styles.load(share))
-    }
-
-    fn line_of(&self, measure: Measure, room: usize) -> String {
-        spark(&self.history(measure, room), 1)
-            .pop()
-            .unwrap_or_default()
     }
 
     /// Returns the values over time as shares, with gaps where the GPU was not read.
