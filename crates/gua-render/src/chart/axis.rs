@@ -16,7 +16,7 @@ pub(crate) fn values(
     unit: &str,
     steps: &[(f64, String)],
 ) -> Rect {
-    let left = MARGIN + 8.0 + widest(steps.iter().map(|(_, label)| label.as_str()));
+    let left = MARGIN + 8.0 + widest(steps.iter().map(|(_, label)| label.as_str()), LABEL);
     let width = canvas.width() - left - MARGIN;
     let plot = Rect::new(left, canvas.top + 20.0, width, height);
     canvas.label((MARGIN, plot.y - 12.0), Anchor::Start, unit);
@@ -34,11 +34,10 @@ pub(crate) fn base_line(canvas: &mut Canvas<'_>, plot: Rect) {
     canvas.line((plot.x, plot.bottom()), (plot.right(), plot.bottom()), AXIS);
 }
 
-/// Returns the width of the widest label.
-pub(crate) fn widest<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
-    labels
-        .map(|label| text_width(label, LABEL, Weight::Regular))
-        .fold(0.0, f64::max)
+/// Returns the width of the widest text of this size.
+pub(crate) fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: f64) -> f64 {
+    let widths = texts.map(|text| text_width(text, size, Weight::Regular));
+    widths.fold(0.0, f64::max)
 }
 
 /// Draws the labels below the plot, their context in a second row, and the name of the time zone.

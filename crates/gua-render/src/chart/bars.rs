@@ -50,8 +50,8 @@ impl HoursBars {
         let total: StateHours = bars.iter().map(|bar| bar.hours).sum();
         canvas.state_legend(&Shown::HELD, &total, &[]);
 
-        let names =
-            axis::widest(bars.iter().map(|bar| bar.name.as_str())).min(canvas.width() * 0.28);
+        let names = axis::widest(bars.iter().map(|bar| bar.name.as_str()), LABEL);
+        let names = names.min(canvas.width() * 0.28);
         let labels: Vec<(String, String)> =
             bars.iter().map(|bar| value_label(bar, language)).collect();
         let widest = |(amount, idle): &(String, String)| {

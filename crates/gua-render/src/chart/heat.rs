@@ -113,9 +113,8 @@ impl HeatMap {
 
         let (rows, columns) = (self.rows.len(), self.columns.len());
         let size = if rows > 30 { 10.0 } else { LABEL };
-        let names = self.rows.iter();
-        let names = names.map(|name| text_width(name, size, Weight::Regular));
-        let names = names.fold(0.0, f64::max).min(canvas.width() * 0.25);
+        let names = axis::widest(self.rows.iter().map(String::as_str), size);
+        let names = names.min(canvas.width() * 0.25);
         let left = MARGIN + names + 10.0;
         let cell_height = match rows {
             0..=12 => 27.0,
@@ -149,7 +148,7 @@ impl HeatMap {
     fn draw_cells(&self, canvas: &mut Canvas<'_>, grid: &Grid, largest: f64) {
         let texts: Vec<String> = self.values().map(|value| self.brief(value)).collect();
         let numbers_fit = grid.cell_height >= 18.0
-            && axis::widest(texts.iter().map(String::as_str)) + 4.0 <= grid.cell_width;
+            && axis::widest(texts.iter().map(String::as_str), LABEL) + 4.0 <= grid.cell_width;
         let seam = if grid.cell_width > 6.0 { 1.5 } else { 0.0 };
         for (row, row_name) in self.rows.iter().enumerate() {
             for (column, column_name) in self.columns.iter().enumerate() {
@@ -255,7 +254,7 @@ fn lower_bound(step: usize, largest: f64) -> f64 {
 
 /// Returns the number of columns per label. It divides 24 for hours, and is otherwise as large as needed.
 fn column_stride(columns: &[String], cell_width: f64) -> usize {
-    let widest = axis::widest(columns.iter().map(String::as_str)).min(120.0) + 6.0;
+    let widest = axis::widest(columns.iter().map(String::as_str), LABEL).min(120.0) + 6.0;
     let fits = |stride: &usize| cell_width * count(*stride) >= widest;
     [1, 2, 3, 4, 6, 12, 24]
         .into_iter()

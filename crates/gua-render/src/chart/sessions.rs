@@ -8,7 +8,7 @@ use gua_model::text::sanitize;
 use jiff::tz::TimeZone;
 
 use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
-use super::measure::{Weight, fitted, text_width};
+use super::measure::{Weight, fitted};
 use super::palette::{BAND, GRID, INK};
 use super::scale::{count, hours};
 use super::time_axis::{TimeScale, ticks};
@@ -76,9 +76,8 @@ impl SessionChart {
         canvas.state_legend(&Self::STATES, &self.with_gaps(total), &[]);
 
         let size = if rows.len() > 30 { 10.0 } else { LABEL };
-        let names = rows.iter();
-        let names = names.map(|row| text_width(&row.name, size, Weight::Regular));
-        let names = names.fold(0.0, f64::max).min(canvas.width() * 0.25);
+        let names = axis::widest(rows.iter().map(|row| row.name.as_str()), size);
+        let names = names.min(canvas.width() * 0.25);
         let left = MARGIN + names + 10.0;
         let height: f64 = rows.iter().map(|row| row.height).sum();
         let plot = Rect::new(left, canvas.top, canvas.width() - left - MARGIN, height);
