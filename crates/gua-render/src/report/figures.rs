@@ -37,8 +37,11 @@ fn hours_of(report: &Report, sums: &Sums, gap: Micros) -> StateHours {
 /// Time of GPUs by state, with the unobserved time.
 pub(super) fn hours(sums: &Sums, gap: Micros) -> StateHours {
     StateHours {
+        active: sums.hours(RollUp::Active),
+        idle_held: sums.hours(RollUp::IdleHeld),
+        held_unknown: sums.unknown_hours(),
+        truly_idle: sums.hours(RollUp::TrulyIdle),
         gap: gap.hours(),
-        ..state_hours(sums)
     }
 }
 
@@ -88,7 +91,7 @@ pub(super) fn gpus(page: &Page<'_>) -> HoursBars {
             Some(_) => held_hours(&gpu.sums.held),
             None => StateHours {
                 truly_idle: 0.0,
-                ..state_hours(&gpu.sums)
+                ..hours(&gpu.sums, Micros(0))
             },
         },
     };
@@ -173,16 +176,6 @@ pub(super) fn quietest(report: &Report) -> Vec<(usize, f64)> {
 pub(super) fn owner_name(hold: &Hold, language: Language) -> String {
     let owner = hold.owner.clone();
     owner.unwrap_or_else(|| labels::UNKNOWN.of(language).to_owned())
-}
-
-pub(super) fn state_hours(sums: &Sums) -> StateHours {
-    StateHours {
-        active: sums.hours(RollUp::Active),
-        idle_held: sums.hours(RollUp::IdleHeld),
-        held_unknown: sums.unknown_hours(),
-        truly_idle: sums.hours(RollUp::TrulyIdle),
-        gap: 0.0,
-    }
 }
 
 pub(crate) fn held_hours(sums: &OwnerTotal) -> StateHours {

@@ -9,7 +9,7 @@ use gua_model::report::{GpuStatus, Hold, ReportedGpu};
 use gua_model::text::{clip, columns, counted, gigabytes, sanitize, wrapped};
 use gua_model::{Micros, RollUp};
 
-use super::figures::{held_hours, state_hours};
+use super::figures::{held_hours, hours};
 use super::lists::{self, Medium};
 use super::plot::terminal::{padded, stack};
 use super::{Page, compare, cost, labels};
@@ -109,7 +109,7 @@ fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
         ),
     };
     paragraph(out, &words, width);
-    line!(out, "  {}", bar(&state_hours(&report.all)));
+    line!(out, "  {}", bar(&hours(&report.all, Micros(0))));
     let mut legend = String::new();
     let class = |class| report.all.share(class);
     let unknown = report.all.unknown_share().filter(|share| *share > 0.0);
@@ -270,8 +270,8 @@ fn gpus(out: &mut String, page: &Page<'_>, width: usize) {
     let head = format!("\n{:<at$}", "GPUs", at = 2 + name + 2 + bar_width + 1);
     line!(out, "{head} active   idle   free  now");
     for (gpu, its_name) in gpus.iter().zip(&names) {
-        let hours = state_hours(&gpu.sums);
-        let bar = stack(&hours, hours.held(), bar_width, &Shown::HELD);
+        let time = hours(&gpu.sums, Micros(0));
+        let bar = stack(&time, time.held(), bar_width, &Shown::HELD);
         let shares = RollUp::ALL.map(|class| match gpu.sums.share(class) {
             Some(share) => format!("{:3.0} %", share * 100.0),
             None => "    -".to_owned(),

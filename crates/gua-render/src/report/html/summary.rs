@@ -1,14 +1,14 @@
 //! The top of the page, with shares, idle capacity and coverage at a glance, and the charts, each for wide and for narrow
 //! screens.
 
-use gua_model::{RollUp, State};
+use gua_model::{Micros, RollUp, State};
 use maud::{Markup, PreEscaped, html};
 
 use super::table::{paragraph, section, tile};
 use crate::chart::{Frame, Shown, StateHours, Theme};
 use crate::language::{Label, sentence};
 use crate::markup::{Escaped, number, number_of};
-use crate::report::figures::{self, Whose, held_hours, state_hours};
+use crate::report::figures::{self, Whose, held_hours};
 use crate::report::{Page, labels};
 use crate::table::Cell;
 
@@ -56,7 +56,7 @@ fn shares(page: &Page<'_>) -> Markup {
         language,
     );
     html! {
-        (state_bar(&state_hours(sums), "tall"))
+        (state_bar(&figures::hours(sums, Micros(0)), "tall"))
         div.tiles {
             @for (state, share, hours) in shown {
                 @if let Some(share) = share {
