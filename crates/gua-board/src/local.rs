@@ -47,14 +47,15 @@ pub trait LocalHost: Send + Sync {
     /// All configured agents, in their order, each asked at the same time.
     fn cluster(&self) -> Vec<Agent>;
 
-    /// The report page for a window such as `7d`.
-    fn report(&self, since: &str, language: Language) -> Result<String, LocalError>;
+    /// The report page for a window such as `7d`. A wrong question is [`Problem::Invalid`]; a history that does not exist or cannot
+    /// be read is [`Problem::NoHistory`].
+    fn report(&self, since: &str, language: Language) -> Result<String, Problem>;
 
     /// The table of `gua report --by user` for a window such as `7d`; names are in its first column.
-    fn people(&self, since: &str) -> Result<Table, LocalError>;
+    fn people(&self, since: &str) -> Result<Table, Problem>;
 
     /// The statement page of a person for the current month.
-    fn person(&self, name: &str) -> Result<String, LocalError>;
+    fn person(&self, name: &str) -> Result<String, Problem>;
 }
 
 /// One configured agent of nvgpu's master.
@@ -67,26 +68,6 @@ pub struct Agent {
     pub titles: Vec<&'static str>,
     /// Rows of nvgpu's table, each with the class of its state.
     pub rows: Vec<(&'static str, Vec<String>)>,
-}
-
-/// Why a page of the history cannot be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalError {
-    /// The question is wrong.
-    #[error("{0}")]
-    Question(String),
-    /// There is no history, or it cannot be read.
-    #[error("{0}")]
-    History(String),
-}
-
-impl From<LocalError> for Problem {
-    fn from(error: LocalError) -> Self {
-        match error {
-            LocalError::Question(message) => Problem::Invalid(message),
-            LocalError::History(message) => Problem::NoHistory(message),
-        }
-    }
 }
 
 /// Callers that the server accepts.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::CommandFactory as _;
 use gua_board::live::{DAY_SLOTS, Since};
-use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
+use gua_board::local::{Agent, Gate, Local, LocalHost};
 use gua_board::run::Board;
 use gua_board::set_up::SetUp;
-use gua_board::{App, AppOptions};
+use gua_board::{App, AppOptions, Problem};
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
 use gua_collector::listing;
@@ -332,7 +332,7 @@ impl LocalHost for ThisHost {
         self.agents.iter().map(agent).collect()
     }
 
-    fn report(&self, since: &str, language: Language) -> Result<String, LocalError> {
+    fn report(&self, since: &str, language: Language) -> Result<String, Problem> {
         let (asked, report) = self.asked(since)?;
         let costs = super::report::costs(&self.context, &asked.question, &report);
         let costs = costs.map_err(|error| history(&error.into()))?;
@@ -342,12 +342,12 @@ impl LocalHost for ThisHost {
         Ok(html(&page))
     }
 
-    fn people(&self, since: &str) -> Result<Table, LocalError> {
+    fn people(&self, since: &str) -> Result<Table, Problem> {
         let (_, report) = self.asked(since)?;
         Ok(table(&report, By::User))
     }
 
-    fn person(&self, name: &str) -> Result<String, LocalError> {
+    fn person(&self, name: &str) -> Result<String, Problem> {
         self.statement(name).map_err(|error| history(&error))
     }
 }
@@ -373,14 +373,14 @@ impl ThisHost {
         }))
     }
 
-    fn asked(&self, since: &str) -> Result<(Asked, Report), LocalError> {
+    fn asked(&self, since: &str) -> Result<(Asked, Report), Problem> {
         let words = Words {
             since: since.to_owned(),
             detail: Detail::Charts,
             ..Words::default()
         };
         let asked = words.ask(&TimeZone::system(), clock::now());
-        let asked = asked.map_err(|failure| LocalError::Question(failure.of_argument()))?;
+        let asked = asked.map_err(|failure| Problem::Invalid(failure.of_argument()))?;
         let report = self.context.ask(|source| source.report(&asked.question));
         let report = report.map_err(|error| history(&error))?;
         Ok((asked, report))
@@ -388,10 +388,10 @@ impl ThisHost {
 }
 
 /// An unknown person is a wrong question; everything else is a fault of the history.
-fn history(error: &anyhow::Error) -> LocalError {
+fn history(error: &anyhow::Error) -> Problem {
     match error.downcast_ref::<QueryError>() {
-        Some(QueryError::NoSuchPerson { .. }) => LocalError::Question(format!("{error:#}")),
-        _ => LocalError::History(format!("{error:#}")),
+        Some(QueryError::NoSuchPerson { .. }) => Problem::Invalid(format!("{error:#}")),
+        _ => Problem::NoHistory(format!("{error:#}")),
     }
 }
 
