@@ -71,9 +71,13 @@ impl Fleet {
     pub fn enrol(set_up: SetUp<'_>) -> Result<(Self, Guest, Secret), SetUpError> {
         let mut accounts = Vec::new();
         for (name, role) in ACCOUNTS {
-            accounts.push(set_up.add_account_without_password(name, role)?);
+            accounts.push(set_up.add_user(FIRST_WORKSPACE, name, role, None)?);
         }
-        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(HOSTS))?;
+        let wanted = KeyRequest {
+            uses: HOSTS,
+            ..KeyRequest::default()
+        };
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, wanted)?;
         let mut hosts = Vec::new();
         for host in 0..HOSTS {
             hosts.push(set_up.enrol(&key, host_name(host), Some(VERSION.to_owned()))?);

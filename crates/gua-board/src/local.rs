@@ -104,7 +104,7 @@ impl Local {
     ) -> Result<Self, SetUpError> {
         let by = set_up.change();
         let workspace = set_up.workspace(FIRST_WORKSPACE)?;
-        let account = set_up.add_account_without_password(ACCOUNT, Role::Member)?;
+        let account = set_up.add_user(FIRST_WORKSPACE, ACCOUNT, Role::Member, None)?;
         // The pages are about this host, so its name is their heading.
         let settings = Settings {
             title: Some(hostname.to_owned()),
@@ -117,7 +117,11 @@ impl Local {
             settings,
             ..workspace
         };
-        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(1))?;
+        let wanted = KeyRequest {
+            uses: 1,
+            ..KeyRequest::default()
+        };
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, wanted)?;
         let id = set_up.enrol(&key, hostname.to_owned(), None)?;
         Ok(Self {
             host,

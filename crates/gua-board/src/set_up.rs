@@ -3,8 +3,8 @@
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{
-    Account, Actor, Change, FIRST_WORKSPACE, HostClaim, LinkPurpose, NewAccount, NewApiToken,
-    NewEnrolmentKey, NewLink, Role, Scope, Workspace,
+    Account, Actor, Change, HostClaim, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey,
+    NewLink, Role, Scope, Workspace,
 };
 use gua_board_store::{HostId, Kind, Registry, Secret, StoreError};
 use jiff::{SignedDuration, Timestamp};
@@ -33,10 +33,12 @@ pub enum SetUpError {
 }
 
 /// Options of a new enrolment key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KeyRequest<'a> {
     pub name: Option<&'a str>,
+    /// Number of hosts that can enrol.
     pub uses: u32,
+    /// Unlimited if there is none.
     pub lifetime: Option<SignedDuration>,
     /// Pattern of host names.
     pub host_names: Option<&'a str>,
@@ -45,21 +47,6 @@ pub struct KeyRequest<'a> {
     pub needs_approval: bool,
     /// A preset secret, for automation.
     pub preset: Option<Secret>,
-}
-
-impl KeyRequest<'_> {
-    /// A key without limits for this number of hosts.
-    pub fn uses(uses: u32) -> Self {
-        Self {
-            name: None,
-            uses,
-            lifetime: None,
-            host_names: None,
-            tags: None,
-            needs_approval: false,
-            preset: None,
-        }
-    }
 }
 
 /// Changes the data of a board at one time.
@@ -84,21 +71,6 @@ impl SetUp<'_> {
         found.ok_or_else(|| SetUpError::NoWorkspace(name.to_owned()))
     }
 
-    /// Adds an account without a password to the first workspace.
-    pub(crate) fn add_account_without_password(
-        &self,
-        name: &str,
-        role: Role,
-    ) -> Result<Account, SetUpError> {
-        let account = NewAccount {
-            name: name.to_owned(),
-            password: None,
-            workspace: self.workspace(FIRST_WORKSPACE)?.id,
-            role,
-        };
-        Ok(self.registry.add_account(&self.change(), &account)?)
-    }
-
     /// Enrols a host for which this program itself reports.
     pub(crate) fn enrol(
         &self,
@@ -120,22 +92,21 @@ impl SetUp<'_> {
         Ok(host.id)
     }
 
-    /// Adds an account with a password.
+    /// Adds an account, which cannot log in with a password if there is none.
     pub fn add_user(
         &self,
         workspace: &str,
         name: &str,
         role: Role,
-        password: &str,
-    ) -> Result<(), SetUpError> {
+        password: Option<&str>,
+    ) -> Result<Account, SetUpError> {
         let account = NewAccount {
             name: checked_account_name(name).map_err(|_| SetUpError::Name)?,
-            password: Some(PasswordHash::of(password)?),
+            password: password.map(PasswordHash::of).transpose()?,
             workspace: self.workspace(workspace)?.id,
             role,
         };
-        self.registry.add_account(&self.change(), &account)?;
-        Ok(())
+        Ok(self.registry.add_account(&self.change(), &account)?)
     }
 
     /// Replaces the password of an account.

@@ -452,6 +452,6 @@ async fn nobody_else_appears_as_an_account_in_the_audit_log() {
         registry,
         now: board.app.now(),
     };
-    let added = setup.add_user("default", "[command line]", Role::Owner, PASSWORD);
+    let added = setup.add_user("default", "[command line]", Role::Owner, Some(PASSWORD));
     assert!(added.is_err());
 }

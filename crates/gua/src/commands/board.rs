@@ -90,7 +90,9 @@ fn user(command: &BoardUserCommand) -> anyhow::Result<()> {
             ..
         } => {
             let store = open(data)?;
-            set_up(&store).add_user(&workspace.workspace, name, *role, &password)
+            let password = Some(password.as_str());
+            let added = set_up(&store).add_user(&workspace.workspace, name, *role, password);
+            added.map(drop)
         }
     };
     done.map_err(usage)
