@@ -59,14 +59,16 @@ pub struct Board {
     runtime: Runtime,
     listener: TcpListener,
     address: SocketAddr,
-    reloads: Reloads,
+    pub reloads: Reloads,
 }
 
 /// Parts of a server that SIGHUP reloads.
 #[derive(Default)]
-struct Reloads {
-    tls: Option<Arc<Tls>>,
-    other: Option<Box<dyn Fn()>>,
+pub struct Reloads {
+    /// Certificate of a server over TLS. A change of its files loads it again, too.
+    pub tls: Option<Arc<Tls>>,
+    /// Function that is called on SIGHUP. It must not block.
+    pub other: Option<Box<dyn Fn()>>,
 }
 
 impl fmt::Debug for Reloads {
@@ -93,20 +95,6 @@ impl Board {
             address,
             reloads: Reloads::default(),
         })
-    }
-
-    /// Serves over TLS. SIGHUP, or a change of its files, loads the certificate again.
-    #[must_use]
-    pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
-        self.reloads.tls = tls.map(Arc::new);
-        self
-    }
-
-    /// Adds a function that is called on SIGHUP. It must not block.
-    #[must_use]
-    pub fn on_reload(mut self, reload: impl Fn() + 'static) -> Self {
-        self.reloads.other = Some(Box::new(reload));
-        self
     }
 
     /// Address that the board listens on.

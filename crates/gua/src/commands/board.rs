@@ -225,10 +225,10 @@ fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
     let directory = directory(&args.data)?;
     let _lock = SqliteStore::lock_server(&directory)?;
     let (tls, pin) = args.tls(&directory)?;
-    let board = Board::bind(args.listen)?;
+    let mut board = Board::bind(args.listen)?;
     let public_url = args.public_url(board.address(), tls.is_some());
     let has_certificate = tls.is_some();
-    let board = board.with_tls(tls);
+    board.reloads.tls = tls.map(Arc::new);
     let link = set_up(&store).add_first_link(FIRST_WORKSPACE)?;
     let options = AppOptions {
         pin,
@@ -261,10 +261,8 @@ fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
         FleetAlerts::start(&context.loaded, &context.flags, &directory, find)
     };
     let alerts = Rc::new(alerts.context("cannot start the alerts")?);
-    let board = {
-        let alerts = Rc::clone(&alerts);
-        board.on_reload(move || alerts.reload())
-    };
+    let reloaded = Rc::clone(&alerts);
+    board.reloads.other = Some(Box::new(move || reloaded.reload()));
     let served = board.run(app, None, started);
     if let Some(alerts) = Rc::into_inner(alerts) {
         alerts.stop();
