@@ -56,6 +56,12 @@ pub struct AccountCaller {
     pub via: Via,
 }
 
+impl AccountCaller {
+    pub(crate) fn new(Account { id, name, .. }: Account, via: Via) -> Self {
+        Self { id, name, via }
+    }
+}
+
 impl From<ApiToken> for AccountCaller {
     fn from(token: ApiToken) -> Self {
         Self {
@@ -245,25 +251,19 @@ fn account(app: &App, parts: &Parts) -> Result<AccountCaller, Problem> {
             issuer: PROXY.to_owned(),
             subject: user.to_owned(),
         };
-        let account = admit_person(app, client_address(parts), &person, user, None)?;
-        return Ok(AccountCaller {
-            id: account.id,
-            name: account.name,
-            via: Via::Proxy,
-        });
+        let address = parts.extensions.get::<ClientAddress>();
+        let address = address.and_then(|address| address.0);
+        let account = admit_person(app, address, &person, user, None)?;
+        return Ok(AccountCaller::new(account, Via::Proxy));
     }
     let session = session_cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
     let hash = SecretHash::of(session);
     let found = app.registry.session(&hash, now)?;
-    let Account { id, name, .. } = found.ok_or(Problem::Unauthenticated("log in first"))?;
+    let account = found.ok_or(Problem::Unauthenticated("log in first"))?;
     if is_change {
         check_origin(headers, true)?;
     }
-    Ok(AccountCaller {
-        id,
-        name,
-        via: Via::Session(hash),
-    })
+    Ok(AccountCaller::new(account, Via::Session(hash)))
 }
 
 /// Issuer of the people whom a proxy names.
@@ -276,11 +276,6 @@ fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
     let user = parts.headers.get(name)?.to_str().ok()?.trim();
     let is_trusted = app.options.proxies.trust(peer.0, &parts.headers);
     (is_trusted && !user.is_empty()).then_some(user)
-}
-
-fn client_address(parts: &Parts) -> Option<IpAddr> {
-    let address = parts.extensions.get::<ClientAddress>();
-    address.and_then(|address| address.0)
 }
 
 /// Returns the account of a person that a provider or a proxy has authenticated. A person without an account joins by

@@ -127,11 +127,7 @@ impl Local {
             host,
             id,
             caller: MemberCaller {
-                account: AccountCaller {
-                    id: account.id,
-                    name: account.name,
-                    via: Via::Local,
-                },
+                account: AccountCaller::new(account, Via::Local),
                 workspace,
                 role: Role::Member,
                 groups: None,
