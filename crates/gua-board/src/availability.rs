@@ -10,7 +10,7 @@ use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::{Host, Maintenance};
 use gua_model::state::RollUp;
-use gua_model::{FaultKind, State};
+use gua_model::{FaultKind, State, words};
 use gua_wire::live::{LiveGpu, LiveValue, ObstacleWord};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -38,29 +38,23 @@ pub(crate) struct Demand {
     pub(crate) page: Option<usize>,
 }
 
-/// Availability group of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Group {
-    Free,
-    /// Held without being used: worth asking its holder.
-    IdleHeld,
-    /// Only a claim with a known end, or a use that ended a moment ago, keeps it from being free.
-    FreeSoon,
-    InUse,
-    /// Unobserved, lost, unhealthy, or on a host that stopped reporting or is under maintenance.
-    Unusable,
+words! {
+    /// Availability group of a GPU.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Group {
+        Free = "free",
+        /// Held without being used: worth asking its holder.
+        IdleHeld = "idle-held",
+        /// Only a claim with a known end, or a use that ended a moment ago, keeps it from being free.
+        FreeSoon = "free-soon",
+        InUse = "in-use",
+        /// Unobserved, lost, unhealthy, or on a host that stopped reporting or is under maintenance.
+        Unusable = "unusable",
+    }
 }
 
 impl Group {
-    pub const ALL: [Group; 5] = [
-        Group::Free,
-        Group::IdleHeld,
-        Group::FreeSoon,
-        Group::InUse,
-        Group::Unusable,
-    ];
-
     /// Returns the group of a GPU.
     pub fn of(gpu: &LiveGpu, is_stale: bool) -> Self {
         let is_unseen = gpu.state == State::Unobserved

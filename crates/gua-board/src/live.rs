@@ -28,7 +28,7 @@ use tracing::warn;
 use crate::availability::{Group, model};
 
 pub use curve::Curve;
-pub use day::{Cell, Day, SLOTS as DAY_SLOTS};
+pub use day::{Day, SLOTS as DAY_SLOTS};
 pub use interval::Interval;
 
 /// Maximum delay of a current report. A report that arrives later comes from a spool.

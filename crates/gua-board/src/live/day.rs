@@ -17,9 +17,6 @@ pub const SLOTS: usize = 96;
 /// Marks a slot without an observation.
 const NONE: u8 = u8::MAX;
 
-/// Group of most of a slot; `None` if it was not observed.
-pub type Cell = Option<Group>;
-
 /// The last day of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
@@ -84,8 +81,9 @@ impl Day {
         self.seconds = [0; Group::ALL.len()];
     }
 
-    /// Returns the slots of the day until and including that of a second, oldest first.
-    pub fn cells(&self, until: i64) -> impl Iterator<Item = Cell> + '_ {
+    /// Returns the group of most of each slot of the day until and including that of a second, oldest first; `None` if it was not
+    /// observed.
+    pub fn cells(&self, until: i64) -> impl Iterator<Item = Option<Group>> + '_ {
         let last = until.div_euclid(SLOT_SECONDS);
         let count = i64::try_from(SLOTS).expect("a day has few slots");
         (last - count + 1..=last).map(move |slot| {
