@@ -131,7 +131,7 @@ pub struct Since {
 }
 
 /// Latest state of all hosts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LiveState {
     inner: RwLock<Inner>,
     revision: watch::Sender<u64>,
@@ -145,15 +145,6 @@ struct Inner {
     models: HashSet<Arc<str>>,
     /// Hosts by the revision of their last change.
     changes: BTreeMap<u64, HostId>,
-}
-
-impl Default for LiveState {
-    fn default() -> Self {
-        Self {
-            inner: RwLock::default(),
-            revision: watch::Sender::new(0),
-        }
-    }
 }
 
 impl LiveState {
