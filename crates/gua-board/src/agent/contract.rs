@@ -39,10 +39,7 @@ pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> 
         &host.agent_version,
         Some(&host.driver_version),
     )?;
-    check_count(snapshot.gpus.len(), snapshot.errors.len())?;
-    for text in &snapshot.errors {
-        check_text("errors", Some(text), MAX_TEXT_LENGTH)?;
-    }
+    check_counts(snapshot.gpus.len(), "errors", &snapshot.errors)?;
     let mut uuids = HashSet::new();
     for gpu in &snapshot.gpus {
         check_gpu(gpu)?;
@@ -59,10 +56,7 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
         &host.agent_version,
         host.driver_version.as_deref(),
     )?;
-    check_count(report.gpus.len(), report.problems.len())?;
-    for text in &report.problems {
-        check_text("problems", Some(text), MAX_TEXT_LENGTH)?;
-    }
+    check_counts(report.gpus.len(), "problems", &report.problems)?;
     let quotas = &report.quotas;
     require(quotas.len() <= MAX_QUOTAS, "the host has too many quotas")?;
     for quota in quotas {
@@ -98,9 +92,12 @@ fn check_host(hostname: &str, agent: &str, driver: Option<&str>) -> Result<(), P
     check_text("driverVersion", driver, MAX_VERSION_LENGTH)
 }
 
-fn check_count(gpus: usize, errors: usize) -> Result<(), Problem> {
+/// Checks the number of GPUs, and the errors in a field.
+fn check_counts(gpus: usize, field: &str, errors: &[String]) -> Result<(), Problem> {
     require(gpus <= MAX_GPUS, "the host has too many GPUs")?;
-    require(errors <= MAX_ERRORS, "the host has too many errors")
+    require(errors.len() <= MAX_ERRORS, "the host has too many errors")?;
+    let mut texts = errors.iter().map(|text| Some(text.as_str()));
+    texts.try_for_each(|text| check_text(field, text, MAX_TEXT_LENGTH))
 }
 
 fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
