@@ -37,8 +37,8 @@ impl<K: Eq + Hash> RateLimit<K> {
     /// Takes one request out of the key's bucket.
     ///
     /// # Errors
-    /// The time until the next request is allowed.
-    pub(crate) fn take(&self, key: K) -> Result<(), Duration> {
+    /// The whole seconds until the next request is allowed, at least one.
+    pub(crate) fn take(&self, key: K) -> Result<(), u32> {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MANY_KEYS {
@@ -54,7 +54,8 @@ impl<K: Eq + Hash> RateLimit<K> {
         self.refill(bucket, now);
         if bucket.tokens < 1.0 {
             let wait = (1.0 - bucket.tokens) / self.per_second;
-            return Err(Duration::from_secs_f64(wait));
+            let seconds = Duration::from_secs_f64(wait).as_secs();
+            return Err(u32::try_from(seconds).unwrap_or(u32::MAX).max(1));
         }
         bucket.tokens -= 1.0;
         Ok(())
@@ -75,7 +76,7 @@ mod tests {
     async fn a_burst_is_followed_by_the_steady_rate_of_each_key() {
         let limit = RateLimit::new(2, 0.5);
         assert!(limit.take("a").is_ok() && limit.take("a").is_ok());
-        assert_eq!(limit.take("a"), Err(Duration::from_secs(2)));
+        assert_eq!(limit.take("a"), Err(2));
         assert!(limit.take("b").is_ok());
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(limit.take("a").is_ok());

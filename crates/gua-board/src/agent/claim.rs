@@ -44,9 +44,7 @@ struct NewToken<'a> {
 
 pub(crate) async fn claim(call: Call, body: Body) -> Result<Response, Problem> {
     let (app, address) = (&call.app, call.address());
-    let too_many = |wait: std::time::Duration| Problem::TooManyRequests {
-        retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
-    };
+    let too_many = |retry_after| Problem::TooManyRequests { retry_after };
     app.claims.take(address).map_err(too_many)?;
     let claim: Claim = parse_claim(&read_body(body, MAX_BYTES).await?)?;
     let token = Secret::generate(Kind::Agent);

@@ -1,7 +1,5 @@
 //! Snapshots and live reports. Both are acknowledged when they are stored, and then become the host's live state.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode};
@@ -52,9 +50,7 @@ pub(crate) async fn live(call: Call, body: Body) -> Answer {
 }
 
 async fn receive(call: &Call, body: Body) -> Result<Bytes, Problem> {
-    let too_many = |wait: Duration| Problem::TooManyRequests {
-        retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
-    };
+    let too_many = |retry_after| Problem::TooManyRequests { retry_after };
     let host = &call.extension::<AgentCaller>().host.id;
     call.app.pushes.take(host.clone()).map_err(too_many)?;
     read_body(body, MAX_BYTES).await
