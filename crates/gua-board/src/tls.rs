@@ -89,7 +89,7 @@ impl Tls {
     /// Loads the files again if they changed. New connections use the new certificate; an unusable one is logged, and the
     /// previous one stays.
     pub fn reload(&self) {
-        let stamps = Stamps::of(&self.certificate.files);
+        let stamps = stamps(&self.certificate.files);
         if self.certificate.lock().stamps == stamps {
             return;
         }
@@ -149,7 +149,7 @@ struct Loaded {
 impl Loaded {
     fn read(files: &CertificateFiles) -> Result<Self, TlsError> {
         // Taken first, so that a change while the files are read is noticed at the next check.
-        let stamps = Stamps::of(files);
+        let stamps = stamps(files);
         let as_read_error = |path: &Path| {
             let path = path.to_owned();
             |source| TlsError::Read { path, source }
@@ -173,14 +173,11 @@ impl Loaded {
 }
 
 /// Attributes of both files that change when they are replaced.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamps([Option<(u64, u64, i64, i64)>; 2]);
+type Stamps = [Option<(u64, u64, i64, i64)>; 2];
 
-impl Stamps {
-    fn of(files: &CertificateFiles) -> Self {
-        let stamp = |facts: Metadata| (facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec());
-        Self([&files.certificate, &files.key].map(|path| path.metadata().ok().map(stamp)))
-    }
+fn stamps(files: &CertificateFiles) -> Stamps {
+    let stamp = |facts: Metadata| (facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec());
+    [&files.certificate, &files.key].map(|path| path.metadata().ok().map(stamp))
 }
 
 /// Returns the board's self-signed certificate, and creates it if there is none. It does not expire, because hosts pin its
