@@ -31,12 +31,11 @@ impl ListQuery {
 
     /// Field for the search, if the list is long or searched already.
     pub(super) fn field(&self, page: &Page<'_>, path: &str, is_long: bool) -> Markup {
-        let view = &page.view;
         html! {
             @if is_long || !self.name.is_empty() {
                 form.filter method="get" action=(page.path(path)) {
-                    label { (view.t(text::SEARCH)) input name="name" type="search" maxlength="100" value=(self.name); }
-                    button type="submit" { (view.t(text::APPLY)) }
+                    label { (page.t(text::SEARCH)) input name="name" type="search" maxlength="100" value=(self.name); }
+                    button type="submit" { (page.t(text::APPLY)) }
                 }
             }
         }
@@ -88,12 +87,12 @@ pub(crate) fn reset_member(call: &Call) -> Answer {
 fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
     let members = api::members::page_of_members(call, &query.search())?;
     let page = Page::new(call, Tab::Members);
-    let (view, caller) = (&page.view, page.caller);
+    let caller = page.caller;
     let main = html! {
-        (once(view, text::LINK_READY, url))
+        (once(&page, text::LINK_READY, url))
         section {
             (query.field(&page, "/members", members.pages > 1))
-            (view.table(None, &[text::NAME, text::ROLE, text::MANAGE], &html! { @for member in &members.items { tr {
+            (page.table(None, &[text::NAME, text::ROLE, text::MANAGE], &html! { @for member in &members.items { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
@@ -102,35 +101,35 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
                     // A form that the API would refuse is not offered.
                     @if may_grant(caller.role, member.role) {
                         details {
-                            summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
+                            summary aria-label=(format!("{} {name}", page.t(text::MANAGE))) { (page.t(text::MANAGE)) }
                             form.row method="post" action=(page.path(&format!("/members/{id}/role"))) {
-                                (role_choice(view, caller.role, member.role))
-                                button type="submit" { (view.t(text::CHANGE_ROLE)) }
+                                (role_choice(&page, caller.role, member.role))
+                                button type="submit" { (page.t(text::CHANGE_ROLE)) }
                             }
                             form.row method="post" action=(page.path(&format!("/members/{id}/groups"))) {
-                                (groups_field(view, &member.groups))
-                                button type="submit" { (view.t(text::SET_GROUPS)) }
+                                (groups_field(&page, &member.groups))
+                                button type="submit" { (page.t(text::SET_GROUPS)) }
                             }
                             form.row method="post" action=(page.path(&format!("/members/{id}/reset"))) {
-                                button type="submit" aria-label=(format!("{} {name}", view.t(text::RESET_PASSWORD))) { (view.t(text::RESET_PASSWORD)) }
+                                button type="submit" aria-label=(format!("{} {name}", page.t(text::RESET_PASSWORD))) { (page.t(text::RESET_PASSWORD)) }
                             }
-                            (button(&page.path(&format!("/members/{id}/remove")), view.t(text::REMOVE), &format!("{} {name}", view.t(text::REMOVE))))
+                            (button(&page.path(&format!("/members/{id}/remove")), page.t(text::REMOVE), &format!("{} {name}", page.t(text::REMOVE))))
                         }
                     }
                 }
             } } }))
-            (query.links(view, &members))
+            (query.links(&page, &members))
         }
         section {
-            h2 { (view.t(text::INVITE)) }
-            p.say { (view.t(text::INVITE_LEAD)) }
+            h2 { (page.t(text::INVITE)) }
+            p.say { (page.t(text::INVITE_LEAD)) }
             form.row method="post" action=(page.path("/invitations")) {
-                (role_choice(view, caller.role, Role::Member))
-                button type="submit" { (view.t(text::CREATE_LINK)) }
+                (role_choice(&page, caller.role, Role::Member))
+                button type="submit" { (page.t(text::CREATE_LINK)) }
             }
         }
     };
-    Ok(page.show_headed(page.view.t(text::MEMBERS), &main))
+    Ok(page.show_headed(page.t(text::MEMBERS), &main))
 }
 
 /// Field of a form that sets groups.
@@ -171,45 +170,43 @@ pub(crate) fn add_token(call: &Call) -> Answer {
 fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> Answer {
     let tokens = api::tokens::page_of_tokens(call, &query.search())?;
     let page = Page::new(call, Tab::Tokens);
-    let view = &page.view;
     let main = html! {
-        @if let Some((lead, shown)) = added { (once(view, lead, Some(shown))) }
+        @if let Some((lead, shown)) = added { (once(&page, lead, Some(shown))) }
         section {
-            p.say { (view.t(text::TOKENS_LEAD)) }
+            p.say { (page.t(text::TOKENS_LEAD)) }
             (query.field(&page, "/tokens", tokens.pages > 1))
             (token_table(&page, &tokens.items))
-            (query.links(view, &tokens))
+            (query.links(&page, &tokens))
         }
         section {
-            h2 { (view.t(text::CREATE_TOKEN)) }
+            h2 { (page.t(text::CREATE_TOKEN)) }
             form.row method="post" action=(page.path("/tokens")) {
-                label { (view.t(text::SCOPE))
+                label { (page.t(text::SCOPE))
                     select name="scope" {
                         @for scope in Scope::ALL {
-                            option value=(scope.as_str()) selected[scope == Scope::Read] { (view.t(text::scope(scope))) }
+                            option value=(scope.as_str()) selected[scope == Scope::Read] { (page.t(text::scope(scope))) }
                         }
                     }
                 }
-                label { (view.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90"; }
-                button type="submit" { (view.t(text::CREATE_TOKEN)) }
+                label { (page.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90"; }
+                button type="submit" { (page.t(text::CREATE_TOKEN)) }
             }
-            p.say { (view.t(text::WITHOUT_END)) }
+            p.say { (page.t(text::WITHOUT_END)) }
         }
     };
-    Ok(page.show_headed(page.view.t(text::TOKENS), &main))
+    Ok(page.show_headed(page.t(text::TOKENS), &main))
 }
 
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
-    let view = &page.view;
     html! {
-        @if tokens.is_empty() { p.say { (view.t(text::NO_TOKENS)) } } @else {
-            (view.table(None, &[text::TOKEN, text::ACCOUNT, text::SCOPE, text::CREATED, text::EXPIRES, text::MANAGE], &html! { @for token in tokens { tr {
+        @if tokens.is_empty() { p.say { (page.t(text::NO_TOKENS)) } } @else {
+            (page.table(None, &[text::TOKEN, text::ACCOUNT, text::SCOPE, text::CREATED, text::EXPIRES, text::MANAGE], &html! { @for token in tokens { tr {
                 th scope="row" { code { (token.prefix) "…" } }
                 td { (sanitize(&token.account_name)) }
-                td { (view.t(text::scope(token.scope))) }
+                td { (page.t(text::scope(token.scope))) }
                 td { (utc(token.created)) }
-                td { (until(view, token.expires)) }
-                td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&token.prefix]))) }
+                td { (until(page, token.expires)) }
+                td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), page.t(text::REVOKE), &page.with(text::REVOKE_OF, &[&token.prefix]))) }
             } } }))
         }
     }
@@ -219,25 +216,24 @@ pub(crate) fn audit(call: &Call) -> Answer {
     let before = call.query::<BeforePage>()?.before;
     let entries = api::members::find_entries(call, before)?;
     let page = Page::new(call, Tab::Audit);
-    let view = &page.view;
     let main = html! { section {
-        @if entries.is_empty() { p.say { (view.t(text::NO_ENTRIES)) } } @else {
-            (view.table(Some("dense"), &[text::TIME, text::ACTOR, text::ACTION, text::OBJECT, text::ADDRESS], &html! { @for entry in &entries { tr {
+        @if entries.is_empty() { p.say { (page.t(text::NO_ENTRIES)) } } @else {
+            (page.table(Some("dense"), &[text::TIME, text::ACTOR, text::ACTION, text::OBJECT, text::ADDRESS], &html! { @for entry in &entries { tr {
                 td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
                 td { (shortened(&entry.actor)) }
                 td { code { (entry.action.as_str()) } }
                 td.long { (shortened(&entry.object)) }
                 td { (entry.address.as_deref().map(sanitize).unwrap_or_default()) }
             } } }))
-            nav.pages aria-label=(view.t(text::PAGES)) {
-                @if before.is_some() { a rel="first" href="?" { (view.t(text::NEWEST)) } }
+            nav.pages aria-label=(page.t(text::PAGES)) {
+                @if before.is_some() { a rel="first" href="?" { (page.t(text::NEWEST)) } }
                 @if let Some(last) = entries.last().filter(|last| last.number > 1) {
-                    a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) }
+                    a rel="next" href=(format!("?before={}", last.number)) { (page.t(text::OLDER)) }
                 }
             }
         }
     } };
-    Ok(page.show_headed(page.view.t(text::AUDIT), &main))
+    Ok(page.show_headed(page.t(text::AUDIT), &main))
 }
 
 /// Maximum length of a text of the audit log on the page, in characters.

@@ -93,18 +93,17 @@ impl Filter {
 pub(crate) fn availability(call: &Call) -> Answer {
     let app = &call.app;
     let page = &Page::new(call, Tab::Availability);
-    let view = &page.view;
     let filter: Filter = call.query()?;
-    let title = view.t(text::AVAILABILITY);
+    let title = page.t(text::AVAILABILITY);
     if filter.is_compact() {
         let found = Compact::new(&call.hosts()?, &app.live, &filter.demand(), page.now);
         let main = html! {
-            (head(view, &found.counts))
-            (form(view, &filter, &found.counts))
+            (head(page, &found.counts))
+            (form(page, &filter, &found.counts))
             div data-part="gpus" {
                 (lines(page, &found.hosts))
                 @if found.hosts.is_empty() { (nothing(page, &filter)) }
-                (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
+                (page.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
             }
         };
         return Ok(page.show(title, &main));
@@ -112,13 +111,13 @@ pub(crate) fn availability(call: &Call) -> Answer {
     let Availability { counts, rows } = api::hosts::find_availability(call, &filter.demand())?;
     let is_guided = app.options.guest.is_some() && filter.is_empty();
     let main = html! {
-        (head(view, &counts))
+        (head(page, &counts))
         @if is_guided { (guide(page, &rows)) }
-        (form(view, &filter, &counts))
+        (form(page, &filter, &counts))
         div data-part="gpus" {
             @for group in Group::ALL { (section(page, group, &counts, &rows)) }
             @if rows.is_empty() { (nothing(page, &filter)) }
-            (view.pages(counts.page, counts.pages, |page| filter.page(page)))
+            (page.pages(counts.page, counts.pages, |page| filter.page(page)))
         }
     };
     Ok(page.show(title, &main))
@@ -240,7 +239,6 @@ fn lines(page: &Page<'_>, hosts: &[HostLine]) -> Markup {
 }
 
 fn line(page: &Page<'_>, host: &HostLine) -> Markup {
-    let view = &page.view;
     let count = |group: Group| {
         let own = host.gpus.iter().filter(|(_, own)| *own == group);
         Some((own.count(), group)).filter(|(count, _)| *count > 0)
@@ -248,7 +246,7 @@ fn line(page: &Page<'_>, host: &HostLine) -> Markup {
     let counts: Vec<String> = Group::ALL
         .into_iter()
         .filter_map(count)
-        .map(|(count, group)| format!("{count} {}", view.t(text::group(group))))
+        .map(|(count, group)| format!("{count} {}", page.t(text::group(group))))
         .collect();
     let name = sanitize(&host.host.display_name);
     html! {
@@ -256,8 +254,8 @@ fn line(page: &Page<'_>, host: &HostLine) -> Markup {
             a href=(host_path(page.caller, &host.host.id)) { (name) }
             small {
                 (sanitize(&host.model))
-                @if let Some(maintenance) = host.host.maintenance(page.now) { " · " (maintained(view, maintenance)) }
-                @else if host.is_stale { " · " (view.t(text::STALE)) }
+                @if let Some(maintenance) = host.host.maintenance(page.now) { " · " (maintained(page, maintenance)) }
+                @else if host.is_stale { " · " (page.t(text::STALE)) }
             }
         }
         span.cells role="img" aria-label=(counts.join(", ")) {
@@ -296,16 +294,15 @@ fn form(view: &View, filter: &Filter, found: &Counts) -> Markup {
 }
 
 fn section(page: &Page<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Markup {
-    let view = &page.view;
     let rows = rows.iter().filter(|row| row.group == group);
     let rows: Vec<&Row> = rows.collect();
-    let name = view.t(text::group(group));
+    let name = page.t(text::group(group));
     html! {
         @if !rows.is_empty() {
             section class=(class(group)) {
                 h2 { (name) " " span.number { (counts.counts[group as usize]) } }
-                @if group == Group::IdleHeld { p.say { (view.t(text::ASK)) } }
-                @if group == Group::FreeSoon { p.say { (view.t(text::SOON)) } }
+                @if group == Group::IdleHeld { p.say { (page.t(text::ASK)) } }
+                @if group == Group::FreeSoon { p.say { (page.t(text::SOON)) } }
                 (page.gpus(name, &rows, HostNames::Shown))
             }
         }
@@ -313,15 +310,14 @@ fn section(page: &Page<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Mark
 }
 
 fn nothing(page: &Page<'_>, filter: &Filter) -> Markup {
-    let view = &page.view;
     html! {
         section {
             @if !filter.is_empty() {
-                p.say { (view.t(text::NO_MATCH)) }
+                p.say { (page.t(text::NO_MATCH)) }
             } @else {
-                p.say { (view.t(text::NO_HOSTS)) }
+                p.say { (page.t(text::NO_HOSTS)) }
                 @if page.caller.role >= Role::Admin {
-                    p { a.button href=(page.path("/servers")) { (view.t(text::ADD_SERVER)) } }
+                    p { a.button href=(page.path("/servers")) { (page.t(text::ADD_SERVER)) } }
                 }
             }
         }

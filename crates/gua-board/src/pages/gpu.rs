@@ -35,7 +35,6 @@ pub(super) enum HostNames {
 impl Page<'_> {
     /// Writes a table of GPUs. A column that would be empty is left out.
     pub(super) fn gpus(&self, caption: &str, rows: &[&Row], host_names: HostNames) -> Markup {
-        let view = &self.view;
         let columns = Columns {
             host_names,
             has_holder: rows.iter().any(|row| is_used(&row.gpu)),
@@ -45,14 +44,14 @@ impl Page<'_> {
             table.gpus {
                 caption.unseen { (caption) }
                 thead { tr {
-                    th.gpu scope="col" { (view.t(text::GPU)) }
-                    th.state scope="col" { (view.t(text::STATE)) }
-                    @if columns.has_holder { th.who scope="col" { (view.t(text::HOLDER)) } }
-                    th.since scope="col" { (view.t(text::SINCE)) }
-                    th.use scope="col" { (view.t(text::UTILISATION)) }
-                    th.day scope="col" { (view.t(text::LAST_DAY)) }
-                    th.memory scope="col" { (view.t(text::MEMORY)) }
-                    @if columns.has_command { th scope="col" { (view.t(text::COMMAND)) } }
+                    th.gpu scope="col" { (self.t(text::GPU)) }
+                    th.state scope="col" { (self.t(text::STATE)) }
+                    @if columns.has_holder { th.who scope="col" { (self.t(text::HOLDER)) } }
+                    th.since scope="col" { (self.t(text::SINCE)) }
+                    th.use scope="col" { (self.t(text::UTILISATION)) }
+                    th.day scope="col" { (self.t(text::LAST_DAY)) }
+                    th.memory scope="col" { (self.t(text::MEMORY)) }
+                    @if columns.has_command { th scope="col" { (self.t(text::COMMAND)) } }
                 } }
                 tbody { @for row in rows { (self.row(row, columns)) } }
             }
@@ -60,7 +59,6 @@ impl Page<'_> {
     }
 
     fn row(&self, row: &Row, columns: Columns) -> Markup {
-        let view = &self.view;
         let gpu = &row.gpu;
         let path = gpu_path(self.caller, row);
         html! {
@@ -75,11 +73,11 @@ impl Page<'_> {
                 td { (self.state(row)) }
                 @if columns.has_holder { td.who { (self.holder(gpu)) } }
                 td { (self.since(row)) }
-                td.use { (curve(&row.curve)) (percent(view, gpu.util_percent)) }
-                td.day { (strip(view, &row.day)) }
-                td.memory { (memory(view, gpu)) }
+                td.use { (curve(&row.curve)) (percent(self, gpu.util_percent)) }
+                td.day { (strip(self, &row.day)) }
+                td.memory { (memory(self, gpu)) }
                 @if columns.has_command {
-                    td.run { @for command in self.commands(row) { (view.copyable(&command)) } }
+                    td.run { @for command in self.commands(row) { (self.copyable(&command)) } }
                 }
             }
             // A reason is too long for the column of the holder.
@@ -91,20 +89,19 @@ impl Page<'_> {
 
     /// State with its colour, its name, and what else is known about it.
     pub(super) fn state(&self, row: &Row) -> Markup {
-        let view = &self.view;
         let state = row.gpu.state;
         html! {
             span class=(format!("dot {}", state.as_str())) {}
-            @if state == State::TrulyIdle && row.group == Group::InUse { (state.as_str()) } @else { (view.t(text::state(state))) }
-            @if let Some(maintenance) = &row.maintenance { " " small.bad { (maintained(view, maintenance)) } }
-            @if row.is_stale { " " small { (view.t(text::STALE)) } }
-            @for word in &row.gpu.health { " " small.bad { (view.t(text::health(*word))) } }
+            @if state == State::TrulyIdle && row.group == Group::InUse { (state.as_str()) } @else { (self.t(text::state(state))) }
+            @if let Some(maintenance) = &row.maintenance { " " small.bad { (maintained(self, maintenance)) } }
+            @if row.is_stale { " " small { (self.t(text::STALE)) } }
+            @for word in &row.gpu.health { " " small.bad { (self.t(text::health(*word))) } }
             @if let Some(obstacle) = row.gpu.obstacle {
                 @let claim = row.gpu.claim.as_ref().and_then(|claim| claim.until);
                 @if let (Group::FreeSoon, Some(until)) = (row.group, claim) {
-                    " " small { (view.with(text::FREE_IN, &[&age(self.now, until)])) }
+                    " " small { (self.with(text::FREE_IN, &[&age(self.now, until)])) }
                 } @else if matches!(row.group, Group::FreeSoon | Group::InUse) && row.gpu.processes.is_empty() {
-                    " " small { (view.t(text::obstacle(obstacle))) }
+                    " " small { (self.t(text::obstacle(obstacle))) }
                 }
             }
         }
@@ -118,21 +115,20 @@ impl Page<'_> {
         let passed = age(since.at, self.now);
         let shown = match since.is_exact {
             true => passed,
-            false => self.view.with(text::AT_LEAST, &[&passed]),
+            false => self.with(text::AT_LEAST, &[&passed]),
         };
         html! { time datetime=(since.at) title=(utc(since.at)) { (shown) } }
     }
 
     /// Names of the people who use the GPU, if the caller may see them.
     pub(super) fn holder(&self, gpu: &LiveGpu) -> Markup {
-        let view = &self.view;
         let claim = gpu.claim.as_ref();
         let mut names = holders(gpu);
         names.extend(claim.and_then(|claim| claim.owner.as_deref()));
         html! {
             @if names.is_empty() && is_used(gpu) {
                 span.muted {
-                    @if self.caller.sees_names() { (view.t(text::UNKNOWN)) } @else { (view.t(text::HIDDEN)) }
+                    @if self.caller.sees_names() { (self.t(text::UNKNOWN)) } @else { (self.t(text::HIDDEN)) }
                 }
             }
             @for (place, name) in names.iter().enumerate() {
@@ -150,8 +146,8 @@ impl Page<'_> {
                 " " small {
                     @if let Some(owner) = &keep.owner { (sanitize(owner)) " · " }
                     @match &keep.why {
-                        Some(why) => (self.view.with(text::KEPT_WHY, &[&until, &sanitize(why)])),
-                        None => (self.view.with(text::KEPT, &[&until])),
+                        Some(why) => (self.with(text::KEPT_WHY, &[&until, &sanitize(why)])),
+                        None => (self.with(text::KEPT, &[&until])),
                     }
                 }
             }

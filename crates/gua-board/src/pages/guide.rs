@@ -9,7 +9,7 @@ use crate::availability::Row;
 
 /// Suggestions for a first visit, with links. Pages of the first GPU with a process serve as examples.
 pub(super) fn guide(page: &Page<'_>, rows: &[Row]) -> Markup {
-    let (view, caller) = (&page.view, page.caller);
+    let caller = page.caller;
     let example = rows.iter().find(|row| !row.gpu.processes.is_empty());
     let example = example.map(|row| {
         let (host, gpu) = (host_path(caller, &row.host), gpu_path(caller, row));
@@ -31,10 +31,10 @@ pub(super) fn guide(page: &Page<'_>, rows: &[Row]) -> Markup {
     let steps = example.into_iter().flatten().chain(others);
     html! {
         section.note.guide {
-            h2 { (view.t(text::GUIDE)) }
-            p { (view.t(text::GUIDE_LEAD)) }
+            h2 { (page.t(text::GUIDE)) }
+            p { (page.t(text::GUIDE_LEAD)) }
             ol {
-                @for (path, name, lead) in steps { li { a href=(path) { (view.t(name)) } ": " (view.t(lead)) } }
+                @for (path, name, lead) in steps { li { a href=(path) { (page.t(name)) } ": " (page.t(lead)) } }
             }
         }
     }

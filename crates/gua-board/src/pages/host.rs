@@ -27,7 +27,6 @@ pub(crate) fn host(call: &Call) -> Answer {
 
 /// Content of the page of a host.
 pub(super) fn content(page: &Page<'_>, detail: &HostDetail) -> Markup {
-    let view = &page.view;
     let rows: Vec<&Row> = detail.gpus.iter().collect();
     let host = &detail.host.host;
     let name = sanitize(&host.display_name);
@@ -36,20 +35,20 @@ pub(super) fn content(page: &Page<'_>, detail: &HostDetail) -> Markup {
         h1 { (name) }
         div data-part="host" data-page=(path) {
             @if let Some(maintenance) = host.maintenance(page.now) {
-                p.note { (maintained(view, maintenance)) }
+                p.note { (maintained(page, maintenance)) }
             }
             (facts(page, detail))
             section {
-                h2 { (view.t(text::GPUS)) }
-                @if rows.is_empty() { p.say { (view.t(text::NO_REPORT)) } } @else { (page.gpus(&name, &rows, HostNames::Omitted)) }
+                h2 { (page.t(text::GPUS)) }
+                @if rows.is_empty() { p.say { (page.t(text::NO_REPORT)) } } @else { (page.gpus(&name, &rows, HostNames::Omitted)) }
             }
             section {
-                h2 { (view.t(text::PROCESSES)) }
+                h2 { (page.t(text::PROCESSES)) }
                 (processes(page, &rows, text::NO_PROCESSES))
             }
             @if !detail.problems.is_empty() {
                 section {
-                    h2 { (view.t(text::PROBLEMS)) }
+                    h2 { (page.t(text::PROBLEMS)) }
                     ul { @for problem in &detail.problems { li { (sanitize(problem)) } } }
                 }
             }
@@ -58,28 +57,27 @@ pub(super) fn content(page: &Page<'_>, detail: &HostDetail) -> Markup {
 }
 
 fn facts(page: &Page<'_>, detail: &HostDetail) -> Markup {
-    let view = &page.view;
     let host = &detail.host;
     // The only host of `gua serve` is enrolled when the server starts.
     let is_local = matches!(page.caller.account.via, Via::Local);
-    let unknown = || view.t(text::UNKNOWN).to_owned();
+    let unknown = || page.t(text::UNKNOWN).to_owned();
     let version = |version: &Option<String>| version.as_deref().map_or_else(unknown, sanitize);
     html! {
         dl.facts {
-            (fact(view.t(text::LAST_REPORT), &html! {
+            (fact(page.t(text::LAST_REPORT), &html! {
                 @match host.last_seen {
-                    Some(at) => (view.ago(at, page.now)),
-                    None => (view.t(text::NEVER)),
+                    Some(at) => (page.ago(at, page.now)),
+                    None => (page.t(text::NEVER)),
                 }
-                @if let Some(lateness) = lateness(host) { " " span.bad { (view.t(lateness)) } }
+                @if let Some(lateness) = lateness(host) { " " span.bad { (page.t(lateness)) } }
             }))
-            (fact(view.t(text::group(Group::Free)), &html! {
-                (view.with(text::FREE_OF, &[&host.free_gpus.to_string(), &host.gpus.to_string()]))
+            (fact(page.t(text::group(Group::Free)), &html! {
+                (page.with(text::FREE_OF, &[&host.free_gpus.to_string(), &host.gpus.to_string()]))
             }))
-            (fact(view.t(text::AGENT), &html! { (version(&host.reported_version)) }))
-            (fact(view.t(text::DRIVER), &html! { (version(&detail.driver_version)) }))
-            @if detail.waiting > 0 { (fact(view.t(text::WAITING), &html! { (detail.waiting) })) }
-            @if !is_local { (fact(view.t(text::ENROLLED), &html! { (utc(host.host.enrolled)) })) }
+            (fact(page.t(text::AGENT), &html! { (version(&host.reported_version)) }))
+            (fact(page.t(text::DRIVER), &html! { (version(&detail.driver_version)) }))
+            @if detail.waiting > 0 { (fact(page.t(text::WAITING), &html! { (detail.waiting) })) }
+            @if !is_local { (fact(page.t(text::ENROLLED), &html! { (utc(host.host.enrolled)) })) }
         }
     }
 }
@@ -90,7 +88,6 @@ fn fact(name: &str, value: &Markup) -> Markup {
 
 /// Lists the processes of GPUs.
 fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
-    let view = &page.view;
     let all = rows.iter();
     let all: Vec<(&LiveGpu, &LiveProcess)> = all
         .flat_map(|row| row.gpu.processes.iter().map(|process| (&row.gpu, process)))
@@ -102,19 +99,19 @@ fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
         };
         match name {
             Some(name) => html! { (sanitize(name)) },
-            None => html! { span.muted { (view.t(unknown)) } },
+            None => html! { span.muted { (page.t(unknown)) } },
         }
     };
     html! {
-        @if all.is_empty() { p.say { (view.t(none)) } } @else {
+        @if all.is_empty() { p.say { (page.t(none)) } } @else {
             div.scroll tabindex="0" { table {
                 thead { tr {
-                    th scope="col" { (view.t(text::GPU)) }
-                    th scope="col" { (view.t(text::HOLDER)) }
-                    th scope="col" { (view.t(text::PROCESS)) }
+                    th scope="col" { (page.t(text::GPU)) }
+                    th scope="col" { (page.t(text::HOLDER)) }
+                    th scope="col" { (page.t(text::PROCESS)) }
                     th.n scope="col" { "PID" }
-                    th scope="col" { (view.t(text::KIND)) }
-                    th.n scope="col" { (view.t(text::MEMORY)) }
+                    th scope="col" { (page.t(text::KIND)) }
+                    th.n scope="col" { (page.t(text::MEMORY)) }
                 } }
                 tbody { @for (gpu, process) in all { tr {
                     td { "#" (gpu.index) }
@@ -122,7 +119,7 @@ fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
                     td { (name(&process.name)) }
                     td.n { @if process.pid > 0 { (process.pid) } }
                     td { (match process.kind { ProcessType::Compute => "compute", ProcessType::Graphics => "graphics" }) }
-                    td.n { (value(view, process.memory_bytes, |bytes| format!("{} GB", gigabytes(Bytes(bytes))))) }
+                    td.n { (value(page, process.memory_bytes, |bytes| format!("{} GB", gigabytes(Bytes(bytes))))) }
                 } } }
             } }
         }
@@ -131,7 +128,6 @@ fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
 
 pub(crate) fn gpu(call: &Call) -> Answer {
     let page = Page::new(call, Tab::Availability);
-    let view = &page.view;
     let detail = api::hosts::host(call)?;
     let uuid = call.path("gpu");
     let mut rows = detail.gpus.iter();
@@ -145,29 +141,29 @@ pub(crate) fn gpu(call: &Call) -> Answer {
         }
         div data-part="gpu" {
             section {
-                h2 { (view.t(text::WHY)) }
+                h2 { (page.t(text::WHY)) }
                 (evidence(&page, row))
             }
             section {
-                h2 { (view.t(text::LAST_HOUR)) }
+                h2 { (page.t(text::LAST_HOUR)) }
                 div.large { (curve(&row.curve)) }
-                p.axis { span { (view.t(text::AXIS)) } span { (view.t(text::NOW)) } }
+                p.axis { span { (page.t(text::AXIS)) } span { (page.t(text::NOW)) } }
             }
             section {
-                h2 { (view.t(text::LAST_DAY)) }
-                div.large { (strip(view, &row.day)) }
-                p.axis { span { (view.t(text::DAY_AXIS)) } span { (view.t(text::NOW)) } }
-                (legend(view))
+                h2 { (page.t(text::LAST_DAY)) }
+                div.large { (strip(&page, &row.day)) }
+                p.axis { span { (page.t(text::DAY_AXIS)) } span { (page.t(text::NOW)) } }
+                (legend(&page))
             }
             section {
-                h2 { (view.t(text::PROCESSES)) }
+                h2 { (page.t(text::PROCESSES)) }
                 (processes(&page, &[row], text::NO_PROCESS))
             }
             @let commands = page.commands(row);
             @if !commands.is_empty() {
                 section {
-                    h2 { (view.t(text::COMMAND)) }
-                    @for command in &commands { (view.copyable(command)) }
+                    h2 { (page.t(text::COMMAND)) }
+                    @for command in &commands { (page.copyable(command)) }
                 }
             }
         }
@@ -188,48 +184,47 @@ fn legend(view: &View) -> Markup {
 
 /// The state of a GPU with the readings that it follows from.
 fn evidence(page: &Page<'_>, row: &Row) -> Markup {
-    let view = &page.view;
     let gpu = &row.gpu;
     let celsius = |value: i32| format!("{value} °C");
     let watts = |value: u64| format!("{} W", value / 1000);
     html! {
-        p.lead { (page.state(row)) " · " (view.t(text::reason(gpu.state))) }
+        p.lead { (page.state(row)) " · " (page.t(text::reason(gpu.state))) }
         @if let Some(maintenance) = &row.maintenance {
-            p.note { (maintained(view, maintenance)) }
+            p.note { (maintained(page, maintenance)) }
         } @else if row.is_stale {
-            p.note { (view.t(text::IS_STALE)) }
+            p.note { (page.t(text::IS_STALE)) }
         } @else {
             p {
                 @match gpu.obstacle {
-                    Some(obstacle) => { (view.t(text::NOT_FREE)) ": " (view.t(text::obstacle(obstacle))) },
-                    None => (view.t(text::IS_FREE)),
+                    Some(obstacle) => { (page.t(text::NOT_FREE)) ": " (page.t(text::obstacle(obstacle))) },
+                    None => (page.t(text::IS_FREE)),
                 }
             }
         }
         dl.facts {
-            (fact(view.t(text::SINCE), &page.since(row)))
-            (fact(view.t(text::HOLDER), &page.holder(gpu)))
+            (fact(page.t(text::SINCE), &page.since(row)))
+            (fact(page.t(text::HOLDER), &page.holder(gpu)))
             @if page.is_kept(gpu) {
-                (fact(view.t(text::KEEP), &page.kept(gpu)))
+                (fact(page.t(text::KEEP), &page.kept(gpu)))
             }
-            (fact(view.t(text::UTILISATION), &percent(view, gpu.util_percent)))
-            (fact(view.t(text::MEMORY), &memory(view, gpu)))
-            (fact(view.t(text::TEMPERATURE), &value(view, gpu.temperature_celsius, celsius)))
-            (fact(view.t(text::POWER), &value(view, gpu.power_milliwatts, watts)))
+            (fact(page.t(text::UTILISATION), &percent(page, gpu.util_percent)))
+            (fact(page.t(text::MEMORY), &memory(page, gpu)))
+            (fact(page.t(text::TEMPERATURE), &value(page, gpu.temperature_celsius, celsius)))
+            (fact(page.t(text::POWER), &value(page, gpu.power_milliwatts, watts)))
             @if let Some(claim) = &gpu.claim {
-                @let owner = claim.owner.as_deref().map_or_else(|| view.t(text::UNKNOWN).to_owned(), sanitize);
-                (fact(view.t(text::CLAIM), &html! {
+                @let owner = claim.owner.as_deref().map_or_else(|| page.t(text::UNKNOWN).to_owned(), sanitize);
+                (fact(page.t(text::CLAIM), &html! {
                     @match claim.until {
-                        Some(until) => (view.with(text::CLAIM_UNTIL, &[&owner, &utc(until)])),
+                        Some(until) => (page.with(text::CLAIM_UNTIL, &[&owner, &utc(until)])),
                         None => (owner),
                     }
                 }))
             }
             @if let Some(instance) = &gpu.instance {
-                (fact(view.t(text::PART_OF), &html! { (instance.parent.as_str()) }))
+                (fact(page.t(text::PART_OF), &html! { (instance.parent.as_str()) }))
             }
-            (fact(view.t(text::LAST_REPORT), &view.ago(row.received_at, page.now)))
-            (fact(view.t(text::UUID), &html! { code { (gpu.uuid.as_str()) } }))
+            (fact(page.t(text::LAST_REPORT), &page.ago(row.received_at, page.now)))
+            (fact(page.t(text::UUID), &html! { code { (gpu.uuid.as_str()) } }))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Common parts of all pages: language, frame, navigation, and the page of a failed request.
 
+use std::ops::Deref;
+
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use gua_board_store::registry::Role;
@@ -221,9 +223,9 @@ impl View {
     }
 }
 
-/// A page of a member.
+/// A page of a member, with the texts and parts of its view.
 pub(crate) struct Page<'a> {
-    pub(crate) view: View,
+    view: View,
     pub(crate) caller: &'a MemberCaller,
     pub(crate) now: Timestamp,
     tab: Tab,
@@ -261,6 +263,14 @@ impl<'a> Page<'a> {
     /// Path of a form or page of the workspace.
     pub(crate) fn path(&self, rest: &str) -> String {
         workspace_path(self.caller) + rest
+    }
+}
+
+impl Deref for Page<'_> {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
     }
 }
 

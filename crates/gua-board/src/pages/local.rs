@@ -44,26 +44,25 @@ fn day() -> String {
 pub(crate) fn overview(call: &Call) -> Answer {
     let local = call.app.local()?;
     let page = Page::of(call, &local.caller, Tab::Overview);
-    let view = &page.view;
     let agents = local.host.cluster();
     let detail = api::hosts::detail(&call.app, page.caller, &local.id)?;
     let has_others = agents.iter().any(|agent| agent.name != "self");
     let tables = html! {
-        @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }
-        @for agent in &agents { (section(view, agent)) }
+        @if agents.is_empty() { p.say { (page.t(text::NO_AGENTS)) } }
+        @for agent in &agents { (section(&page, agent)) }
     };
     let main = html! {
         (super::host::content(&page, &detail))
         section {
-            h2 { (view.t(text::REPORT)) }
-            p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (view.t(name)) } " " } }
+            h2 { (page.t(text::REPORT)) }
+            p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (page.t(name)) } " " } }
         }
         details open[has_others] {
-            summary { (view.t(text::NVGPU_TABLE)) }
+            summary { (page.t(text::NVGPU_TABLE)) }
             (tables)
         }
     };
-    Ok(page.show(view.t(text::THIS_HOST), &main))
+    Ok(page.show(page.t(text::THIS_HOST), &main))
 }
 
 fn section(view: &View, agent: &Agent) -> Markup {
@@ -122,14 +121,13 @@ pub(crate) fn people(call: &Call) -> Answer {
     let window = window(call)?;
     let local = call.app.local()?;
     let page = Page::of(call, &local.caller, Tab::People);
-    let view = &page.view;
     let people = local.host.people(&window.since)?;
-    let title = view.t(text::PEOPLE);
+    let title = page.t(text::PEOPLE);
     let main = html! {
         p { @for (since, name) in WINDOWS {
-            a.button href=(format!("/people?since={since}")) aria-current=[(since == window.since).then_some("true")] { (view.t(name)) } " "
+            a.button href=(format!("/people?since={since}")) aria-current=[(since == window.since).then_some("true")] { (page.t(name)) } " "
         } }
-        @if people.rows.is_empty() { p.say { (view.t(text::NO_PEOPLE)) } } @else {
+        @if people.rows.is_empty() { p.say { (page.t(text::NO_PEOPLE)) } } @else {
             div.scroll tabindex="0" { table {
                 caption.unseen { (title) }
                 thead { tr { @for (place, column) in people.columns.iter().enumerate() {

@@ -41,16 +41,15 @@ fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
     let is_own = person.member.account == caller.account.id;
     let tab = if is_own { Tab::Me } else { Tab::Members };
     let page = Page::new(call, tab);
-    let view = &page.view;
     let own = path_of(caller, &person.member.account);
     let name = sanitize(&person.member.name);
-    let title = if is_own { view.t(text::ME) } else { &name };
+    let title = if is_own { page.t(text::ME) } else { &name };
     Ok(page.show_headed(title, &html! {
-        (once(view, text::CODE_READY, line))
+        (once(&page, text::CODE_READY, line))
         section {
             p.say { strong { (name) } " · " (person.member.role) }
-            h2 { (view.t(text::HELD_NOW)) }
-            @if person.gpus.is_empty() { p.say { (view.t(text::HOLDS_NOTHING)) } } @else {
+            h2 { (page.t(text::HELD_NOW)) }
+            @if person.gpus.is_empty() { p.say { (page.t(text::HOLDS_NOTHING)) } } @else {
                 ul { @for row in &person.gpus {
                     li {
                         a href=(page.path(&format!("/hosts/{}", encode(row.host.as_str())))) { (sanitize(&row.host_name)) }
@@ -61,32 +60,32 @@ fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
             }
         }
         section {
-            h2 { (view.t(text::USER_NAMES)) }
-            p.say { (view.t(text::USER_NAMES_LEAD)) }
+            h2 { (page.t(text::USER_NAMES)) }
+            p.say { (page.t(text::USER_NAMES_LEAD)) }
             (names(&page, person, &own))
             @if is_own {
-                form method="post" action=(page.path("/me/code")) { button type="submit" { (view.t(text::CREATE_CODE)) } }
+                form method="post" action=(page.path("/me/code")) { button type="submit" { (page.t(text::CREATE_CODE)) } }
             }
             @if caller.role >= Role::Admin {
                 @for name in &person.suggestions {
                     form.row method="post" action=(format!("{own}/names")) {
                         input type="hidden" name="name" value=(name);
-                        button type="submit" { (view.with(text::CONFIRM_NAME, &[&sanitize(name)])) }
+                        button type="submit" { (page.with(text::CONFIRM_NAME, &[&sanitize(name)])) }
                     }
                 }
                 form.row method="post" action=(format!("{own}/names")) {
-                    label { (view.t(text::USER_NAME)) input name="name" maxlength="100" required; }
-                    button type="submit" { (view.t(text::LINK_NAME)) }
+                    label { (page.t(text::USER_NAME)) input name="name" maxlength="100" required; }
+                    button type="submit" { (page.t(text::LINK_NAME)) }
                 }
             }
         }
         @if is_own && matches!(caller.account.via, Via::Session(_)) {
             section {
-                h2 { (view.t(text::CHANGE_PASSWORD)) }
+                h2 { (page.t(text::CHANGE_PASSWORD)) }
                 form.row method="post" action="/password" {
-                    label { (view.t(text::PRESENT_PASSWORD)) input name="current" type="password" autocomplete="current-password" required; }
-                    label { (view.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required; }
-                    button type="submit" { (view.t(text::CHANGE_PASSWORD)) }
+                    label { (page.t(text::PRESENT_PASSWORD)) input name="current" type="password" autocomplete="current-password" required; }
+                    label { (page.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required; }
+                    button type="submit" { (page.t(text::CHANGE_PASSWORD)) }
                 }
             }
         }
@@ -94,14 +93,13 @@ fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
 }
 
 fn names(page: &Page<'_>, person: &Person, own: &str) -> Markup {
-    let view = &page.view;
     let host = |one: &UserName| match &one.user.host {
-        None => view.t(text::ALL_HOSTS).to_owned(),
+        None => page.t(text::ALL_HOSTS).to_owned(),
         Some(host) => sanitize(person.hosts.get(host).map_or(host.as_str(), String::as_str)),
     };
     html! {
-        @if person.names.is_empty() { p.say { (view.t(text::NO_USER_NAMES)) } } @else {
-            (view.table(None, &[text::USER_NAME, text::HOST, text::CREATED, text::MANAGE], &html! { @for one in &person.names { tr {
+        @if person.names.is_empty() { p.say { (page.t(text::NO_USER_NAMES)) } } @else {
+            (page.table(None, &[text::USER_NAME, text::HOST, text::CREATED, text::MANAGE], &html! { @for one in &person.names { tr {
                 @let name = sanitize(&one.user.name);
                 th scope="row" { (name) }
                 td { (host(one)) }
@@ -110,7 +108,7 @@ fn names(page: &Page<'_>, person: &Person, own: &str) -> Markup {
                     form method="post" action=(format!("{own}/names/remove")) {
                         input type="hidden" name="name" value=(one.user.name);
                         @if let Some(host) = &one.user.host { input type="hidden" name="host" value=(host); }
-                        button.danger type="submit" aria-label=(format!("{} {name}", view.t(text::REMOVE))) { (view.t(text::REMOVE)) }
+                        button.danger type="submit" aria-label=(format!("{} {name}", page.t(text::REMOVE))) { (page.t(text::REMOVE)) }
                     }
                 } }
             } } }))

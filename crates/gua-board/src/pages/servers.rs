@@ -50,63 +50,62 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
     let mut keys = api::keys::enrolment_keys(call)?.items;
     keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
     let page = Page::new(call, Tab::Servers);
-    let view = &page.view;
     let main = html! {
-        (once(view, text::KEY_READY, line))
+        (once(&page, text::KEY_READY, line))
         section {
             (query.field(&page, "/servers", hosts.len() > PAGE_ITEMS))
             div data-part="servers" {
-                @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
-                @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
+                @if hosts.is_empty() { p.say { (page.t(text::NO_HOSTS)) } }
+                @else if shown.is_empty() { p.say { (page.t(text::NO_HOST_MATCHES)) } }
                 @else {
-                    (view.table(None, &[text::HOST, text::LAST_REPORT, text::GPU, text::VERSION, text::ENROLLED, text::MANAGE], &html! {
+                    (page.table(None, &[text::HOST, text::LAST_REPORT, text::GPU, text::VERSION, text::ENROLLED, text::MANAGE], &html! {
                         @for one in shown { (host_row(&page, one, &hosts)) }
                     }))
                 }
                 (refusal_list(&page, &refusals))
             }
-            (query.links(view, &found))
+            (query.links(&page, &found))
         }
         @match &configured {
             Ok(configured) if configured.items.is_empty() => {}
             Ok(configured) => section {
-                h2 { (view.t(text::CONFIGURED_ALERTS)) }
-                (view.table(Some("dense"), &[text::NAME, text::ALERT, text::LONGER_THAN, text::QUIET_HOURS, text::DESTINATION], &html! {
-                    @for alert in &configured.items { (configured_row(view, alert)) }
+                h2 { (page.t(text::CONFIGURED_ALERTS)) }
+                (page.table(Some("dense"), &[text::NAME, text::ALERT, text::LONGER_THAN, text::QUIET_HOURS, text::DESTINATION], &html! {
+                    @for alert in &configured.items { (configured_row(&page, alert)) }
                 }))
             }
             Err(_) => section {
-                h2 { (view.t(text::CONFIGURED_ALERTS)) }
-                p.say { (view.t(text::CONFIGURATION_MISTAKE)) }
+                h2 { (page.t(text::CONFIGURED_ALERTS)) }
+                p.say { (page.t(text::CONFIGURATION_MISTAKE)) }
             }
         }
         @if !alerts.is_empty() {
             section {
-                h2 { (view.t(text::ALERTS)) }
-                (view.table(Some("dense"), &[text::ALERT_TIME, text::HOST, text::ALERT, text::MESSAGE, text::DELIVERY], &html! {
+                h2 { (page.t(text::ALERTS)) }
+                (page.table(Some("dense"), &[text::ALERT_TIME, text::HOST, text::ALERT, text::MESSAGE, text::DELIVERY], &html! {
                     @for alert in &alerts { (alert_row(&page, alert)) }
                 }))
             }
         }
         section {
-            h2 { (view.t(text::ADD_SERVER)) }
-            p.say { (view.t(text::ADD_SERVER_LEAD)) }
+            h2 { (page.t(text::ADD_SERVER)) }
+            p.say { (page.t(text::ADD_SERVER_LEAD)) }
             form.row method="post" action=(page.path("/keys")) {
-                label { (view.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(view.t(text::OWN_NAME)); }
-                label { (view.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
-                label { (view.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
-                label { (view.t(text::HOST_NAMES)) input name="hostNames" maxlength="100" placeholder="gpu-*"; }
-                label { (view.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, group:vision"; }
-                label.check { input name="needsApproval" type="checkbox" value="true"; " " (view.t(text::NEEDS_APPROVAL)) }
-                button type="submit" { (view.t(text::CREATE_KEY)) }
+                label { (page.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(page.t(text::OWN_NAME)); }
+                label { (page.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
+                label { (page.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
+                label { (page.t(text::HOST_NAMES)) input name="hostNames" maxlength="100" placeholder="gpu-*"; }
+                label { (page.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, group:vision"; }
+                label.check { input name="needsApproval" type="checkbox" value="true"; " " (page.t(text::NEEDS_APPROVAL)) }
+                button type="submit" { (page.t(text::CREATE_KEY)) }
             }
         }
         section {
-            h2 { (view.t(text::KEYS)) }
+            h2 { (page.t(text::KEYS)) }
             (key_table(&page, &keys))
         }
     };
-    Ok(page.show_headed(view.t(text::SERVERS), &main))
+    Ok(page.show_headed(page.t(text::SERVERS), &main))
 }
 
 /// A configured alert, with the problem of its destination.
@@ -122,33 +121,31 @@ fn configured_row(view: &View, alert: &ConfiguredAlert) -> Markup {
 
 /// A message of an alert.
 fn alert_row(page: &Page<'_>, alert: &AlertEntry) -> Markup {
-    let view = &page.view;
     let status = match &alert.error {
         Some(error) => format!("{}: {}", alert.status, sanitize(error)),
         None => alert.status.to_owned(),
     };
     html! { tr {
-        td { (view.ago(alert.at, page.now)) }
+        td { (page.ago(alert.at, page.now)) }
         th scope="row" { @match &alert.host {
             Some(host) => a href=(page.path(&format!("/hosts/{}", encode(host)))) { (sanitize(&alert.host_name)) },
             None => (sanitize(&alert.host_name)),
         } }
         td { code { (sanitize(&alert.when)) } }
-        td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
+        td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (page.t(text::HIDDEN)) } }
         td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status) }
     } }
 }
 
 /// Hosts that could not enrol in the last day, and why.
 fn refusal_list(page: &Page<'_>, refusals: &[AuditEntry]) -> Markup {
-    let view = &page.view;
     html! {
         @if !refusals.is_empty() {
-            h2 { (view.t(text::REFUSED_HOSTS)) }
+            h2 { (page.t(text::REFUSED_HOSTS)) }
             ul {
                 @for entry in refusals {
                     li {
-                        (sanitize(&entry.object)) " · " (view.ago(entry.at, page.now))
+                        (sanitize(&entry.object)) " · " (page.ago(entry.at, page.now))
                         @if let Some(address) = &entry.address { " · " (sanitize(address)) }
                     }
                 }
@@ -159,26 +156,25 @@ fn refusal_list(page: &Page<'_>, refusals: &[AuditEntry]) -> Markup {
 
 /// Warnings about a host, and the forms to act on them.
 fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
-    let view = &page.view;
     let id = encode(one.host.id.as_str());
     let name = sanitize(&one.host.display_name);
     let mut known = hosts.iter();
     let same = known.find(|other| one.same_gpus_as.as_ref() == Some(&other.id));
     html! {
-        @if let Some(maintenance) = one.host.maintenance(page.now) { small.bad { (maintained(view, maintenance)) } }
+        @if let Some(maintenance) = one.host.maintenance(page.now) { small.bad { (maintained(page, maintenance)) } }
         @if !one.host.tags.is_empty() { small { (sanitize(&one.host.tags.join(", "))) } }
-        @if !one.host.groups.is_empty() { small { (view.with(text::ONLY_FOR, &[&sanitize(&one.host.groups.join(", "))])) } }
+        @if !one.host.groups.is_empty() { small { (page.with(text::ONLY_FOR, &[&sanitize(&one.host.groups.join(", "))])) } }
         @if !one.host.is_approved {
-            small.bad { (view.t(text::WAITS_FOR_APPROVAL)) }
-            (action(&page.path(&format!("/servers/{id}/approve")), None, view.t(text::APPROVE), &format!("{} {name}", view.t(text::APPROVE))))
+            small.bad { (page.t(text::WAITS_FOR_APPROVAL)) }
+            (action(&page.path(&format!("/servers/{id}/approve")), None, page.t(text::APPROVE), &format!("{} {name}", page.t(text::APPROVE))))
         }
         @if let Some(other) = &one.other_machine {
-            small.bad { (view.with(text::OTHER_MACHINE, &[&sanitize(other)])) }
+            small.bad { (page.with(text::OTHER_MACHINE, &[&sanitize(other)])) }
         }
         @if let Some(same) = same {
             @let old = sanitize(&same.display_name);
-            small { (view.with(text::SAME_GPUS, &[&old])) }
-            (action(&page.path(&format!("/servers/{id}/replace")), Some(same.id.as_str()), view.t(text::REPLACE), &view.with(text::REPLACE_OF, &[&old])))
+            small { (page.with(text::SAME_GPUS, &[&old])) }
+            (action(&page.path(&format!("/servers/{id}/replace")), Some(same.id.as_str()), page.t(text::REPLACE), &page.with(text::REPLACE_OF, &[&old])))
         }
     }
 }
@@ -209,7 +205,6 @@ pub(super) fn lateness(host: &HostDocument) -> Option<text::Text> {
 }
 
 fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
-    let view = &page.view;
     let name = sanitize(&one.host.display_name);
     let id = encode(one.host.id.as_str());
     let version = one
@@ -220,27 +215,27 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
     html! { tr {
         th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts)) }
         td {
-            @match one.last_seen { Some(at) => (view.ago(at, page.now)), None => (view.t(text::NEVER)) }
-            @if let Some(lateness) = lateness(one) { small.bad { (view.t(lateness)) } }
+            @match one.last_seen { Some(at) => (page.ago(at, page.now)), None => (page.t(text::NEVER)) }
+            @if let Some(lateness) = lateness(one) { small.bad { (page.t(lateness)) } }
         }
-        td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
-        td { (version.map_or_else(|| view.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }
+        td { (page.with(text::FREE_OF, &[&free[0], &free[1]])) }
+        td { (version.map_or_else(|| page.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }
         td { (utc(one.host.enrolled)) }
         td {
             details {
-                summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
+                summary aria-label=(format!("{} {name}", page.t(text::MANAGE))) { (page.t(text::MANAGE)) }
                 form.row method="post" action=(page.path(&format!("/servers/{id}/rename"))) {
-                    label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
-                    button type="submit" { (view.t(text::RENAME)) }
+                    label { (page.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
+                    button type="submit" { (page.t(text::RENAME)) }
                 }
                 form.row method="post" action=(page.path(&format!("/servers/{id}/groups"))) {
-                    (groups_field(view, &one.host.groups))
-                    button type="submit" { (view.t(text::SET_GROUPS)) }
+                    (groups_field(page, &one.host.groups))
+                    button type="submit" { (page.t(text::SET_GROUPS)) }
                 }
-                p.say { (view.t(text::GROUPS_LEAD)) }
+                p.say { (page.t(text::GROUPS_LEAD)) }
                 (maintenance_forms(page, &one.host))
-                p.say { (view.t(text::REVOKE_HOST_LEAD)) }
-                (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
+                p.say { (page.t(text::REVOKE_HOST_LEAD)) }
+                (button(&page.path(&format!("/servers/{id}/revoke")), page.t(text::REVOKE), &page.with(text::REVOKE_OF, &[&name])))
             }
         }
     } }
@@ -248,36 +243,34 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
 
 /// Forms that begin and end the maintenance of a host.
 fn maintenance_forms(page: &Page<'_>, host: &Host) -> Markup {
-    let view = &page.view;
     let path = page.path(&format!(
         "/servers/{}/maintenance",
         encode(host.id.as_str())
     ));
     html! {
         @if host.maintenance(page.now).is_some() {
-            form method="post" action=(format!("{path}/end")) { button type="submit" { (view.t(text::END_MAINTENANCE)) } }
+            form method="post" action=(format!("{path}/end")) { button type="submit" { (page.t(text::END_MAINTENANCE)) } }
         } @else {
             form.row method="post" action=(path) {
-                label { (view.t(text::NOTE)) input name="note" required maxlength="100"; }
-                label { (view.t(text::ENDS_IN)) input name="endsInHours" type="number" min="1" max="8784"; }
-                button type="submit" { (view.t(text::BEGIN_MAINTENANCE)) }
+                label { (page.t(text::NOTE)) input name="note" required maxlength="100"; }
+                label { (page.t(text::ENDS_IN)) input name="endsInHours" type="number" min="1" max="8784"; }
+                button type="submit" { (page.t(text::BEGIN_MAINTENANCE)) }
             }
-            p.say { (view.t(text::MAINTENANCE_LEAD)) }
+            p.say { (page.t(text::MAINTENANCE_LEAD)) }
         }
     }
 }
 
 fn key_table(page: &Page<'_>, keys: &[EnrolmentKey]) -> Markup {
-    let view = &page.view;
     html! {
-        @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
+        @if keys.is_empty() { p.say { (page.t(text::NO_KEYS)) } } @else {
             div.scroll tabindex="0" { table {
                 thead { tr {
-                    th scope="col" { (view.t(text::KEY)) }
-                    th scope="col" { (view.t(text::DISPLAY_NAME)) }
-                    th.n scope="col" { (view.t(text::USES_LEFT)) }
-                    th scope="col" { (view.t(text::EXPIRES)) }
-                    th scope="col" { (view.t(text::MANAGE)) }
+                    th scope="col" { (page.t(text::KEY)) }
+                    th scope="col" { (page.t(text::DISPLAY_NAME)) }
+                    th.n scope="col" { (page.t(text::USES_LEFT)) }
+                    th scope="col" { (page.t(text::EXPIRES)) }
+                    th scope="col" { (page.t(text::MANAGE)) }
                 } }
                 tbody { @for key in keys.iter().rev().take(PAGE_ITEMS) { tr {
                     th scope="row" { code { (key.prefix) "…" } }
@@ -285,14 +278,14 @@ fn key_table(page: &Page<'_>, keys: &[EnrolmentKey]) -> Markup {
                         (key.name.as_deref().map(sanitize).unwrap_or_default())
                         @if let Some(names) = &key.limits.host_names { small { (sanitize(names)) } }
                         @if !key.limits.tags.is_empty() { small { (sanitize(&key.limits.tags.join(", "))) } }
-                        @if key.limits.needs_approval { small { (view.t(text::NEEDS_APPROVAL)) } }
+                        @if key.limits.needs_approval { small { (page.t(text::NEEDS_APPROVAL)) } }
                     }
                     td.n { (key.uses_left) }
-                    td { (until(view, key.expires)) }
-                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&key.prefix]))) }
+                    td { (until(page, key.expires)) }
+                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), page.t(text::REVOKE), &page.with(text::REVOKE_OF, &[&key.prefix]))) }
                 } } }
             } }
-            @if keys.len() > PAGE_ITEMS { p.say { (view.with(text::OLDER_KEYS, &[&(keys.len() - PAGE_ITEMS).to_string()])) } }
+            @if keys.len() > PAGE_ITEMS { p.say { (page.with(text::OLDER_KEYS, &[&(keys.len() - PAGE_ITEMS).to_string()])) } }
         }
     }
 }

@@ -13,42 +13,40 @@ use crate::call::{Answer, Call};
 pub(crate) fn settings(call: &Call) -> Answer {
     let found = api::settings::settings(call)?;
     let page = Page::new(call, Tab::Settings);
-    let view = &page.view;
     let main = html! {
         section { (form(&page, &found)) }
         section {
-            h2 { (view.t(text::BOARD_FACTS)) }
-            p.say { (view.t(text::BOARD_FACTS_LEAD)) }
-            (facts(view, &found.board))
+            h2 { (page.t(text::BOARD_FACTS)) }
+            p.say { (page.t(text::BOARD_FACTS_LEAD)) }
+            (facts(&page, &found.board))
         }
         section {
-            h2 { (view.t(text::DATA)) }
-            p.say { (view.with(text::DATA_LEAD, &[&found.board.snapshot_hours.to_string()])) }
-            (view.copyable("gua board backup /backup/board.db"))
-            (view.copyable("gua board check"))
+            h2 { (page.t(text::DATA)) }
+            p.say { (page.with(text::DATA_LEAD, &[&found.board.snapshot_hours.to_string()])) }
+            (page.copyable("gua board backup /backup/board.db"))
+            (page.copyable("gua board check"))
         }
     };
-    Ok(page.show_headed(view.t(text::SETTINGS), &main))
+    Ok(page.show_headed(page.t(text::SETTINGS), &main))
 }
 
 fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
-    let view = &page.view;
     let days = Settings::SESSION_DAYS;
     html! {
         form.stack.wide method="post" action=(page.path("/settings")) {
-            label { (view.t(text::TITLE)) input name="title" maxlength="100" placeholder=(view.t(text::BOARD)) value=[found.title.as_deref()] aria-describedby="title-rule"; }
-            small id="title-rule" { (view.t(text::TITLE_RULE)) }
-            label { (view.t(text::NAMES_FROM))
+            label { (page.t(text::TITLE)) input name="title" maxlength="100" placeholder=(page.t(text::BOARD)) value=[found.title.as_deref()] aria-describedby="title-rule"; }
+            small id="title-rule" { (page.t(text::TITLE_RULE)) }
+            label { (page.t(text::NAMES_FROM))
                 select name="namesFrom" aria-describedby="names-rule" {
                     @for role in Role::ALL {
-                        option value=(role) selected[role == found.names_from] { (view.t(text::names_from(role))) }
+                        option value=(role) selected[role == found.names_from] { (page.t(text::names_from(role))) }
                     }
                 }
             }
-            small id="names-rule" { (view.t(text::NAMES_RULE)) }
-            label { (view.t(text::SESSION_DAYS)) input name="sessionDays" type="number" min=(days.start()) max=(days.end()) value=(found.session_days) aria-describedby="session-rule"; }
-            small id="session-rule" { (view.t(text::SESSION_RULE)) }
-            div { button type="submit" { (view.t(text::SAVE)) } }
+            small id="names-rule" { (page.t(text::NAMES_RULE)) }
+            label { (page.t(text::SESSION_DAYS)) input name="sessionDays" type="number" min=(days.start()) max=(days.end()) value=(found.session_days) aria-describedby="session-rule"; }
+            small id="session-rule" { (page.t(text::SESSION_RULE)) }
+            div { button type="submit" { (page.t(text::SAVE)) } }
         }
     }
 }
