@@ -63,6 +63,13 @@ pub(super) fn until(view: &View, expires: Option<Timestamp>) -> Markup {
     html! { @match expires { Some(at) => (utc(at)), None => (view.t(text::NEVER)) } }
 }
 
+/// A form in one row: its fields, and the button that submits them.
+pub(super) fn form(action: &str, name: &str, fields: &Markup) -> Markup {
+    html! {
+        form.row method="post" action=(action) { (fields) button type="submit" { (name) } }
+    }
+}
+
 /// A form with one button.
 pub(super) fn button(action: &str, name: &str, label: &str) -> Markup {
     html! {
@@ -102,14 +109,8 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
                     @if may_grant(caller.role, member.role) {
                         details {
                             summary aria-label=(format!("{} {name}", page.t(text::MANAGE))) { (page.t(text::MANAGE)) }
-                            form.row method="post" action=(page.path(&format!("/members/{id}/role"))) {
-                                (role_choice(&page, caller.role, member.role))
-                                button type="submit" { (page.t(text::CHANGE_ROLE)) }
-                            }
-                            form.row method="post" action=(page.path(&format!("/members/{id}/groups"))) {
-                                (groups_field(&page, &member.groups))
-                                button type="submit" { (page.t(text::SET_GROUPS)) }
-                            }
+                            (form(&page.path(&format!("/members/{id}/role")), page.t(text::CHANGE_ROLE), &role_choice(&page, caller.role, member.role)))
+                            (form(&page.path(&format!("/members/{id}/groups")), page.t(text::SET_GROUPS), &groups_field(&page, &member.groups)))
                             form.row method="post" action=(page.path(&format!("/members/{id}/reset"))) {
                                 button type="submit" aria-label=(format!("{} {name}", page.t(text::RESET_PASSWORD))) { (page.t(text::RESET_PASSWORD)) }
                             }
@@ -123,10 +124,7 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
         section {
             h2 { (page.t(text::INVITE)) }
             p.say { (page.t(text::INVITE_LEAD)) }
-            form.row method="post" action=(page.path("/invitations")) {
-                (role_choice(&page, caller.role, Role::Member))
-                button type="submit" { (page.t(text::CREATE_LINK)) }
-            }
+            (form(&page.path("/invitations"), page.t(text::CREATE_LINK), &role_choice(&page, caller.role, Role::Member)))
         }
     };
     Ok(page.show_headed(page.t(text::MEMBERS), &main))
@@ -180,7 +178,7 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
         }
         section {
             h2 { (page.t(text::CREATE_TOKEN)) }
-            form.row method="post" action=(page.path("/tokens")) {
+            (form(&page.path("/tokens"), page.t(text::CREATE_TOKEN), &html! {
                 label { (page.t(text::SCOPE))
                     select name="scope" {
                         @for scope in Scope::ALL {
@@ -189,8 +187,7 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
                     }
                 }
                 label { (page.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90"; }
-                button type="submit" { (page.t(text::CREATE_TOKEN)) }
-            }
+            }))
             p.say { (page.t(text::WITHOUT_END)) }
         }
     };

@@ -5,7 +5,7 @@ use gua_board_store::registry::{Role, UserName};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::admin::once;
+use super::admin::{form, once};
 use super::layout::{Page, Tab, encode, see_other, utc, workspace_path};
 use super::text;
 use crate::access::{MemberCaller, Via};
@@ -68,25 +68,22 @@ fn person_page(call: &Call, account: &AccountId, line: Option<&str>) -> Answer {
             }
             @if caller.role >= Role::Admin {
                 @for name in &person.suggestions {
-                    form.row method="post" action=(format!("{own}/names")) {
+                    (form(&format!("{own}/names"), &page.with(text::CONFIRM_NAME, &[&sanitize(name)]), &html! {
                         input type="hidden" name="name" value=(name);
-                        button type="submit" { (page.with(text::CONFIRM_NAME, &[&sanitize(name)])) }
-                    }
+                    }))
                 }
-                form.row method="post" action=(format!("{own}/names")) {
+                (form(&format!("{own}/names"), page.t(text::LINK_NAME), &html! {
                     label { (page.t(text::USER_NAME)) input name="name" maxlength="100" required; }
-                    button type="submit" { (page.t(text::LINK_NAME)) }
-                }
+                }))
             }
         }
         @if is_own && matches!(caller.account.via, Via::Session(_)) {
             section {
                 h2 { (page.t(text::CHANGE_PASSWORD)) }
-                form.row method="post" action="/password" {
+                (form("/password", page.t(text::CHANGE_PASSWORD), &html! {
                     label { (page.t(text::PRESENT_PASSWORD)) input name="current" type="password" autocomplete="current-password" required; }
                     label { (page.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required; }
-                    button type="submit" { (page.t(text::CHANGE_PASSWORD)) }
-                }
+                }))
             }
         }
     }))

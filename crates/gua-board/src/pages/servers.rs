@@ -4,7 +4,7 @@ use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::admin::{ListQuery, button, groups_field, once, until};
+use super::admin::{ListQuery, button, form, groups_field, once, until};
 use super::gpu::maintained;
 use super::layout::{Page, Tab, View, encode, utc};
 use super::text;
@@ -90,15 +90,14 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
         section {
             h2 { (page.t(text::ADD_SERVER)) }
             p.say { (page.t(text::ADD_SERVER_LEAD)) }
-            form.row method="post" action=(page.path("/keys")) {
+            (form(&page.path("/keys"), page.t(text::CREATE_KEY), &html! {
                 label { (page.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(page.t(text::OWN_NAME)); }
                 label { (page.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
                 label { (page.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
                 label { (page.t(text::HOST_NAMES)) input name="hostNames" maxlength="100" placeholder="gpu-*"; }
                 label { (page.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, group:vision"; }
                 label.check { input name="needsApproval" type="checkbox" value="true"; " " (page.t(text::NEEDS_APPROVAL)) }
-                button type="submit" { (page.t(text::CREATE_KEY)) }
-            }
+            }))
         }
         section {
             h2 { (page.t(text::KEYS)) }
@@ -224,14 +223,10 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host]) -> Markup {
         td {
             details {
                 summary aria-label=(format!("{} {name}", page.t(text::MANAGE))) { (page.t(text::MANAGE)) }
-                form.row method="post" action=(page.path(&format!("/servers/{id}/rename"))) {
+                (form(&page.path(&format!("/servers/{id}/rename")), page.t(text::RENAME), &html! {
                     label { (page.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
-                    button type="submit" { (page.t(text::RENAME)) }
-                }
-                form.row method="post" action=(page.path(&format!("/servers/{id}/groups"))) {
-                    (groups_field(page, &one.host.groups))
-                    button type="submit" { (page.t(text::SET_GROUPS)) }
-                }
+                }))
+                (form(&page.path(&format!("/servers/{id}/groups")), page.t(text::SET_GROUPS), &groups_field(page, &one.host.groups)))
                 p.say { (page.t(text::GROUPS_LEAD)) }
                 (maintenance_forms(page, &one.host))
                 p.say { (page.t(text::REVOKE_HOST_LEAD)) }
@@ -251,11 +246,10 @@ fn maintenance_forms(page: &Page<'_>, host: &Host) -> Markup {
         @if host.maintenance(page.now).is_some() {
             form method="post" action=(format!("{path}/end")) { button type="submit" { (page.t(text::END_MAINTENANCE)) } }
         } @else {
-            form.row method="post" action=(path) {
+            (form(&path, page.t(text::BEGIN_MAINTENANCE), &html! {
                 label { (page.t(text::NOTE)) input name="note" required maxlength="100"; }
                 label { (page.t(text::ENDS_IN)) input name="endsInHours" type="number" min="1" max="8784"; }
-                button type="submit" { (page.t(text::BEGIN_MAINTENANCE)) }
-            }
+            }))
             p.say { (page.t(text::MAINTENANCE_LEAD)) }
         }
     }
