@@ -7,7 +7,7 @@ use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
-use gua_model::{Bytes, Missing, State};
+use gua_model::{Bytes, State};
 use gua_wire::live::{GpuKeep, LiveGpu, LiveValue};
 use gua_wire::snapshot::ProcessType;
 use gua_wire::users::is_pseudonym;
@@ -236,13 +236,11 @@ pub(super) fn value<T>(
 ) -> Markup {
     match value {
         LiveValue::Known(value) => html! { (shown(value)) },
-        LiveValue::Missing { missing } => absent(view, missing),
+        LiveValue::Missing { missing } => {
+            let reason = view.with(text::MISSING, &[missing.as_str()]);
+            html! { span.muted title=(reason) { "–" } }
+        }
     }
-}
-
-fn absent(view: &View, missing: Missing) -> Markup {
-    let reason = view.with(text::MISSING, &[missing.as_str()]);
-    html! { span.muted title=(reason) { "–" } }
 }
 
 pub(super) fn percent(view: &View, util: LiveValue<u8>) -> Markup {
