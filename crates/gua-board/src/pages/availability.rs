@@ -130,8 +130,9 @@ pub(crate) fn screen(call: &Call) -> Answer {
     let now = app.now();
     let wall = Wall::new(&call.hosts()?, &app.live, &demand, now);
     let frame = Frame {
+        title: view.t(text::AVAILABILITY),
         is_live: true,
-        ..Frame::outside(view.t(text::AVAILABILITY))
+        ..Frame::default()
     };
     Ok(view.page(frame, &wall_page(&view, &wall, now)))
 }

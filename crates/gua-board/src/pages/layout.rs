@@ -105,7 +105,11 @@ impl View {
     /// Returns a page with one narrow section, which needs no log-in.
     pub(crate) fn narrow_page(&self, title: &str, inside: &Markup) -> Response {
         let main = html! { section.narrow { h1 { (title) } (inside) } };
-        self.page(Frame::outside(title), &main)
+        let frame = Frame {
+            title,
+            ..Frame::default()
+        };
+        self.page(frame, &main)
     }
 
     fn document(&self, frame: Frame<'_>, main: &Markup) -> Markup {
@@ -274,26 +278,14 @@ impl Deref for Page<'_> {
     }
 }
 
-/// Frame around the content of a page.
-#[derive(Clone, Copy, Debug)]
+/// Frame around the content of a page, by default of one before the log-in.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frame<'a> {
     pub(crate) title: &'a str,
     /// `None` before the log-in.
     pub(crate) caller: Option<&'a MemberCaller>,
     pub(crate) tab: Option<Tab>,
     pub(crate) is_live: bool,
-}
-
-impl<'a> Frame<'a> {
-    /// Frame of a page before the log-in.
-    pub(crate) fn outside(title: &'a str) -> Self {
-        Self {
-            title,
-            caller: None,
-            tab: None,
-            is_live: false,
-        }
-    }
 }
 
 /// Pages of the navigation.
