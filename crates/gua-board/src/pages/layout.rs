@@ -315,23 +315,20 @@ const TABS: &[(Tab, Role, &str, Text)] = &[
 ];
 
 /// Pages of a server without accounts, with their whole paths.
-const LOCAL_TABS: &[(Tab, &str, Text)] = &[
-    (Tab::Overview, "/", text::THIS_HOST),
-    (Tab::Availability, "/w/default", text::GPUS),
-    (Tab::Report, "/report", text::REPORT),
-    (Tab::People, "/people", text::PEOPLE),
+const LOCAL_TABS: &[(Tab, Role, &str, Text)] = &[
+    (Tab::Overview, Role::Viewer, "/", text::THIS_HOST),
+    (Tab::Availability, Role::Viewer, "/w/default", text::GPUS),
+    (Tab::Report, Role::Viewer, "/report", text::REPORT),
+    (Tab::People, Role::Viewer, "/people", text::PEOPLE),
 ];
 
 /// The navigation of a caller: page, path and name.
 fn tabs(caller: &MemberCaller) -> Vec<(Tab, String, Text)> {
-    if let Via::Local = caller.account.via {
-        let tabs = LOCAL_TABS.iter();
-        return tabs
-            .map(|(tab, path, name)| (*tab, (*path).to_owned(), *name))
-            .collect();
-    }
-    let allowed = TABS.iter().filter(|(_, least, ..)| caller.role >= *least);
-    let base = workspace_path(caller);
+    let (base, tabs) = match caller.account.via {
+        Via::Local => (String::new(), LOCAL_TABS),
+        _ => (workspace_path(caller), TABS),
+    };
+    let allowed = tabs.iter().filter(|(_, least, ..)| caller.role >= *least);
     allowed
         .map(|(tab, _, path, name)| (*tab, format!("{base}{path}"), *name))
         .collect()
