@@ -75,10 +75,6 @@ impl View {
         }
     }
 
-    fn code(&self) -> &'static str {
-        self.language.as_str()
-    }
-
     fn other_code(&self) -> &'static str {
         self.language.pick("ko", "en")
     }
@@ -94,7 +90,7 @@ impl View {
         if self.is_chosen {
             let cookie = format!(
                 "{LANGUAGE_COOKIE}={}; SameSite=Lax; Path=/; Max-Age={LANGUAGE_SECONDS}",
-                self.code()
+                self.language.as_str()
             );
             let cookie = HeaderValue::from_str(&cookie).expect("a code is ASCII");
             response.headers_mut().append(header::SET_COOKIE, cookie);
@@ -126,7 +122,7 @@ impl View {
             .map(|caller| format!("{}/servers", workspace_path(caller)));
         html! {
             (DOCTYPE)
-            html lang=(self.code()) {
+            html lang=(self.language.as_str()) {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -438,7 +434,7 @@ mod tests {
             headers.insert(header::COOKIE, cookie.parse().unwrap());
             headers.insert(header::ACCEPT_LANGUAGE, accept.parse().unwrap());
             let view = View::new(&uri.parse().unwrap(), &headers, false);
-            assert_eq!(view.code(), expected, "{uri} {cookie} {accept}");
+            assert_eq!(view.language.as_str(), expected, "{uri} {cookie} {accept}");
         };
         check("/", "a=b", "de-DE,de;q=0.9", "en");
         check("/", "a=b", "de,ko-KR;q=0.8,en;q=0.7", "ko");
