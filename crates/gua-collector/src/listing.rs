@@ -109,7 +109,6 @@ pub fn rows<'a>(
         let of_gpu = claims.iter().filter(|live| live.holds(&gpu.uuid));
         row.claims.extend(of_gpu.map(|live| Leased {
             text: names.claim(live, sample.at),
-            user: names.user(live.claim.owner),
             listed: names.listed(live, sample.at),
         }));
     }

@@ -52,7 +52,6 @@ pub struct Row<'a> {
 pub struct Leased {
     /// `ada (pid 4711 bash) until 14:30:05`.
     pub text: String,
-    pub user: String,
     pub listed: ListedClaim,
 }
 
