@@ -51,10 +51,11 @@ pub(crate) fn document(
 }
 
 fn body(page: &Page<'_>) -> Markup {
+    let now = page.report.now.as_ref();
     html! {
         (masthead(page))
         // Holders come first, because people act on them.
-        @if page.by.is_none() { (sections::holders(page)) }
+        @if let (None, Some(now)) = (page.by, now) { (sections::holders(page, now)) }
         (summary::summary(page))
         @if let Some(by) = page.by {
             (sections::by(page, by))
@@ -62,15 +63,19 @@ fn body(page: &Page<'_>) -> Markup {
             // Without GPUs, the other sections would all be empty.
             (summary::over_time_chart(page))
             // A group of sections starts a new page in print.
-            div.group { (sections::now(page)) }
+            div.group { @if let Some(now) = now { (sections::now(page, now)) } }
             div.group { (summary::people_chart(page)) (sections::people(page)) (summary::sessions_chart(page)) }
             div.group { @if has_week(page) { (summary::heat_chart(page)) } (sections::gpus(page)) }
             div.group {
-                (sections::coverage(page)) (sections::energy(page)) (sections::past(page)) (sections::refused_requests(page))
+                (sections::coverage(page)) (sections::energy(page)) (sections::past(page))
+                @if let Some(refused) = &page.report.refused { (sections::refused_requests(page, refused)) }
             }
         }
         @if page.previous.is_some() || page.costs.is_some() {
-            div.group { (sections::comparison(page)) (sections::costs(page)) }
+            div.group {
+                @if let Some(previous) = page.previous { (sections::comparison(page, previous)) }
+                @if let Some(costs) = page.costs { (sections::costs(page, costs)) }
+            }
         }
         (sections::notes(page))
         (sections::method(page))

@@ -1,6 +1,7 @@
 //! The sections of the page that are words and tables.
 
-use gua_model::report::{Hold, IntervalUse};
+use gua_model::price::Costs;
+use gua_model::report::{Hold, IntervalUse, Now, Refused, Report};
 use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, Tone};
 use maud::{Markup, PreEscaped, html};
@@ -18,11 +19,8 @@ use crate::report::{
 use crate::table::{Cell, Table, table};
 
 /// Returns the holders of GPUs that are idle now, with commands to inspect and stop them.
-pub(super) fn holders(page: &Page<'_>) -> Markup {
+pub(super) fn holders(page: &Page<'_>, now: &Now) -> Markup {
     let report = page.report;
-    let Some(now) = &report.now else {
-        return html! {};
-    };
     let idle = report.idle_now();
     let about = (
         "holders",
@@ -69,10 +67,7 @@ pub(super) fn past(page: &Page<'_>) -> Markup {
 }
 
 /// Returns every GPU at the last tick.
-pub(super) fn now(page: &Page<'_>) -> Markup {
-    let Some(now) = &page.report.now else {
-        return html! {};
-    };
+pub(super) fn now(page: &Page<'_>, now: &Now) -> Markup {
     let free = now.gpus.iter();
     let free: Vec<_> = free.filter(|gpu| gpu.is_free).collect();
     let head = format!(
@@ -100,10 +95,7 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
 }
 
 /// Returns the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
-pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
-    let Some(refused) = &page.report.refused else {
-        return html! {};
-    };
+pub(super) fn refused_requests(page: &Page<'_>, refused: &Refused) -> Markup {
     let rows = table!(row in &refused.in_the_way =>
         "holder" as "idle-held by" => row.holder.clone(),
         "gpu" => labels::gpu_name(row.index, &row.gpu, "#"),
@@ -193,11 +185,8 @@ pub(super) fn coverage(page: &Page<'_>) -> Markup {
     folded(page, ("coverage", labels::COVERAGE, None), &inside)
 }
 
-/// Costs, if the configuration has prices.
-pub(super) fn costs(page: &Page<'_>) -> Markup {
-    let Some(costs) = page.costs else {
-        return html! {};
-    };
+/// Costs by the prices of the configuration.
+pub(super) fn costs(page: &Page<'_>, costs: &Costs) -> Markup {
     let people = cost::people(page, costs);
     let inside = html! {
         @for words in cost::sentences(costs, page.language) { (paragraph(sentence(&words))) }
@@ -210,10 +199,7 @@ pub(super) fn costs(page: &Page<'_>) -> Markup {
 }
 
 /// The numbers of the previous period beside those of this one.
-pub(super) fn comparison(page: &Page<'_>) -> Markup {
-    let Some(previous) = page.previous else {
-        return html! {};
-    };
+pub(super) fn comparison(page: &Page<'_>, previous: &Report) -> Markup {
     let title = labels::compared_with(&page.ends(previous.window), page.language);
     let rows = compare::table(page, previous);
     html! {
