@@ -76,17 +76,13 @@ impl Page<'_> {
         zone_name(&self.zone, self.report.made)
     }
 
-    fn at(&self, at: Timestamp, form: &str) -> String {
-        local(at, &self.zone, form)
-    }
-
     /// Month, day, hour and minute, for narrow columns.
     fn short(&self, at: Timestamp) -> String {
-        self.at(at, "%m-%d %H:%M")
+        local(at, &self.zone, "%m-%d %H:%M")
     }
 
     fn long(&self, at: Timestamp) -> String {
-        self.at(at, "%Y-%m-%d %H:%M")
+        local(at, &self.zone, "%Y-%m-%d %H:%M")
     }
 
     /// The ends of a period, with a word or a sign between them.
