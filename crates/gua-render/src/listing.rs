@@ -9,7 +9,7 @@ use gua_model::pick::free_memory;
 use gua_model::since::Start;
 use gua_model::table::{Cell, Column, Table};
 use gua_model::text::sanitize;
-use gua_model::{Gpu, Identity, Missing, Owner, Place, Process, Sample, State, Workload};
+use gua_model::{Gpu, Missing, Owner, Place, Process, Sample, State, Workload};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use self::row::Row;
 use crate::document::{Number, cells, documents, headers, rows};
 use crate::report::IdleTime;
+use crate::sample::identity;
 use crate::table::table;
 
 /// Format name of [`ListDocument`].
@@ -176,10 +177,6 @@ rows! {
 /// under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FleetDocument<'a>(pub &'a [FleetRow]);
-
-fn identity(process: &Process) -> Option<&Identity> {
-    process.identity.as_ref().ok()
-}
 
 fn owner(process: &Process) -> Option<Owner> {
     identity(process)?.owner()

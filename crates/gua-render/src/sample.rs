@@ -260,7 +260,7 @@ fn gpu_reasons(gpu: &Gpu) -> Reasons {
     missing
 }
 
-fn identity(process: &Process) -> Option<&Identity> {
+pub(crate) fn identity(process: &Process) -> Option<&Identity> {
     process.identity.as_ref().ok()
 }
 
