@@ -160,7 +160,7 @@ pub(crate) enum Driver {
 /// State of the whole screen.
 #[derive(Debug)]
 pub struct App {
-    pub(crate) setup: Setup,
+    pub setup: Setup,
     pub(crate) timeline: Timeline,
     streaks: Streaks,
     lineage: Lineage,
@@ -337,14 +337,6 @@ impl App {
     pub fn warn(&mut self, text: impl Into<String>) {
         let (text, is_bad) = (text.into(), true);
         self.notice = Some(Notice { text, is_bad });
-    }
-
-    pub fn rights(&self) -> Rights {
-        self.setup.rights
-    }
-
-    pub fn palette(&self) -> Palette {
-        self.setup.palette
     }
 
     /// Returns the index of the moment that is shown.

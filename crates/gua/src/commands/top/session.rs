@@ -56,7 +56,7 @@ pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> any
         }
     }
     let panics = Panics::keep(session.sender.clone());
-    let palette = session.app.palette();
+    let palette = session.app.setup.palette;
     let drawn = session.sender.clone();
     let on_written = move || {
         // If the queue is full, the session is awake and checks the terminal when it draws.
@@ -222,7 +222,7 @@ impl Session {
                 }
             }
             Action::Signal { process, signal } => {
-                let (me, log) = match self.app.rights() {
+                let (me, log) = match self.app.setup.rights {
                     Rights::Own(me) => (me, None),
                     Rights::Admin(me) => (me, Some(Path::new(signal::LOG))),
                     Rights::ReadOnly | Rights::Simulated => return Ok(Next::Draw),
