@@ -1,6 +1,7 @@
 //! Formats numbers and names for a narrow table. A missing value is a dash, never a zero.
 
 pub(crate) use gua_model::text::{clip, columns as width};
+use gua_model::unit::float;
 use gua_model::{Bytes, Reading};
 
 /// Text for a missing reading.
@@ -36,6 +37,11 @@ pub(crate) fn bytes(bytes: Bytes) -> String {
         ..1000 => format!("{}.{}{letter}", tenths / 10, tenths % 10),
         _ => format!("{}{letter}", tenths / 10),
     }
+}
+
+/// Returns the share of a part; there is no share of zero.
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| float(part) / float(whole))
 }
 
 pub(crate) fn reading<T>(value: &Reading<T>, show: impl FnOnce(&T) -> String) -> String {

@@ -17,7 +17,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use crate::app::{App, Driver, Overlay, Rights, View};
-use crate::format::{bytes, clip, width};
+use crate::format::{bytes, clip, share, width};
 use crate::spark::bar;
 use crate::timeline::{Moment, Source};
 use style::Styles;
@@ -167,10 +167,8 @@ fn host_line<'a>(app: &App, styles: Styles, room: usize) -> Option<Line<'a>> {
         parts.push((format!("cpu {percent:>3}%"), Some(share)));
     }
     if let Some((used, total)) = load.memory {
-        #[expect(clippy::cast_precision_loss, reason = "for a bar of ten columns")]
-        let share = (total.0 > 0).then(|| used.0 as f64 / total.0 as f64);
         let text = format!("ram {}/{}", bytes(used), bytes(total));
-        parts.push((text, share));
+        parts.push((text, share(used.0, total.0)));
     }
     if let Some(hundredths) = load.load {
         let (whole, rest) = (hundredths / 100, hundredths % 100);

@@ -1,7 +1,6 @@
 //! One GPU as a line, or as a title with graphs below it. Graphs show quantities as shares, now and over time.
 
 use gua_model::text::counted;
-use gua_model::unit::float;
 use gua_model::{Gpu, Missing, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +10,7 @@ use ratatui::widgets::Widget as _;
 
 use super::{GpuView, count, faults_of, percent, throttle_mark};
 use crate::app::Medium;
-use crate::format::{clip, left, right, width};
+use crate::format::{clip, left, right, share, width};
 use crate::lost;
 use crate::spark::{bar, spark};
 
@@ -258,9 +257,4 @@ fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64>
             .ok()
             .map(|heat| (f64::from(heat.0) - COOLEST) / (HOTTEST - COOLEST)),
     }
-}
-
-fn share(part: u64, whole: u64) -> Option<f64> {
-    // There is no share of zero.
-    (whole > 0).then(|| float(part) / float(whole))
 }
