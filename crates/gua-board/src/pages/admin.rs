@@ -99,7 +99,7 @@ fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
         (once(&page, text::LINK_READY, url))
         section {
             (query.field(&page, "/members", members.pages > 1))
-            (page.table(None, &[text::NAME, text::ROLE, text::MANAGE], &html! { @for member in &members.items { tr {
+            (page.table(None, &[text::NAME, text::ROLE, text::MANAGE], &[], &html! { @for member in &members.items { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
@@ -197,7 +197,7 @@ fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> A
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
     html! {
         @if tokens.is_empty() { p.say { (page.t(text::NO_TOKENS)) } } @else {
-            (page.table(None, &[text::TOKEN, text::ACCOUNT, text::SCOPE, text::CREATED, text::EXPIRES, text::MANAGE], &html! { @for token in tokens { tr {
+            (page.table(None, &[text::TOKEN, text::ACCOUNT, text::SCOPE, text::CREATED, text::EXPIRES, text::MANAGE], &[], &html! { @for token in tokens { tr {
                 th scope="row" { code { (token.prefix) "…" } }
                 td { (sanitize(&token.account_name)) }
                 td { (page.t(text::scope(token.scope))) }
@@ -215,7 +215,7 @@ pub(crate) fn audit(call: &Call) -> Answer {
     let page = Page::new(call, Tab::Audit);
     let main = html! { section {
         @if entries.is_empty() { p.say { (page.t(text::NO_ENTRIES)) } } @else {
-            (page.table(Some("dense"), &[text::TIME, text::ACTOR, text::ACTION, text::OBJECT, text::ADDRESS], &html! { @for entry in &entries { tr {
+            (page.table(Some("dense"), &[text::TIME, text::ACTOR, text::ACTION, text::OBJECT, text::ADDRESS], &[], &html! { @for entry in &entries { tr {
                 td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
                 td { (shortened(&entry.actor)) }
                 td { code { (entry.action.as_str()) } }

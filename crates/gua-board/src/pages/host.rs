@@ -104,24 +104,14 @@ fn processes(page: &Page<'_>, rows: &[&Row], none: Text) -> Markup {
     };
     html! {
         @if all.is_empty() { p.say { (page.t(none)) } } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (page.t(text::GPU)) }
-                    th scope="col" { (page.t(text::HOLDER)) }
-                    th scope="col" { (page.t(text::PROCESS)) }
-                    th.n scope="col" { "PID" }
-                    th scope="col" { (page.t(text::KIND)) }
-                    th.n scope="col" { (page.t(text::MEMORY)) }
-                } }
-                tbody { @for (gpu, process) in all { tr {
-                    td { "#" (gpu.index) }
-                    td { (name(&process.owner)) }
-                    td { (name(&process.name)) }
-                    td.n { @if process.pid > 0 { (process.pid) } }
-                    td { (match process.kind { ProcessType::Compute => "compute", ProcessType::Graphics => "graphics" }) }
-                    td.n { (value(page, process.memory_bytes, |bytes| format!("{} GB", gigabytes(Bytes(bytes))))) }
-                } } }
-            } }
+            (page.table(None, &[text::GPU, text::HOLDER, text::PROCESS, text::PID, text::KIND, text::MEMORY], &[3, 5], &html! { @for (gpu, process) in all { tr {
+                td { "#" (gpu.index) }
+                td { (name(&process.owner)) }
+                td { (name(&process.name)) }
+                td.n { @if process.pid > 0 { (process.pid) } }
+                td { (match process.kind { ProcessType::Compute => "compute", ProcessType::Graphics => "graphics" }) }
+                td.n { (value(page, process.memory_bytes, |bytes| format!("{} GB", gigabytes(Bytes(bytes))))) }
+            } } }))
         }
     }
 }

@@ -202,11 +202,20 @@ impl View {
         }
     }
 
-    /// A table that scrolls sideways on a narrow screen.
-    pub(crate) fn table(&self, class: Option<&str>, columns: &[Text], rows: &Markup) -> Markup {
+    /// A table that scrolls sideways on a narrow screen. `numbers` has the places of the columns with numbers.
+    pub(crate) fn table(
+        &self,
+        class: Option<&str>,
+        columns: &[Text],
+        numbers: &[usize],
+        rows: &Markup,
+    ) -> Markup {
+        let class_of = |place: usize| numbers.contains(&place).then_some("n");
         html! {
             div.scroll tabindex="0" { table class=[class] {
-                thead { tr { @for column in columns { th scope="col" { (self.t(*column)) } } } }
+                thead { tr { @for (place, column) in columns.iter().enumerate() {
+                    th class=[class_of(place)] scope="col" { (self.t(*column)) }
+                } } }
                 tbody { (rows) }
             } }
         }

@@ -96,7 +96,7 @@ fn names(page: &Page<'_>, person: &Person, own: &str) -> Markup {
     };
     html! {
         @if person.names.is_empty() { p.say { (page.t(text::NO_USER_NAMES)) } } @else {
-            (page.table(None, &[text::USER_NAME, text::HOST, text::CREATED, text::MANAGE], &html! { @for one in &person.names { tr {
+            (page.table(None, &[text::USER_NAME, text::HOST, text::CREATED, text::MANAGE], &[], &html! { @for one in &person.names { tr {
                 @let name = sanitize(&one.user.name);
                 th scope="row" { (name) }
                 td { (host(one)) }

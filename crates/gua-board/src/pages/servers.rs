@@ -58,7 +58,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
                 @if hosts.is_empty() { p.say { (page.t(text::NO_HOSTS)) } }
                 @else if shown.is_empty() { p.say { (page.t(text::NO_HOST_MATCHES)) } }
                 @else {
-                    (page.table(None, &[text::HOST, text::LAST_REPORT, text::GPU, text::VERSION, text::ENROLLED, text::MANAGE], &html! {
+                    (page.table(None, &[text::HOST, text::LAST_REPORT, text::GPU, text::VERSION, text::ENROLLED, text::MANAGE], &[], &html! {
                         @for one in shown { (host_row(&page, one, &hosts)) }
                     }))
                 }
@@ -70,7 +70,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
             Ok(configured) if configured.items.is_empty() => {}
             Ok(configured) => section {
                 h2 { (page.t(text::CONFIGURED_ALERTS)) }
-                (page.table(Some("dense"), &[text::NAME, text::ALERT, text::LONGER_THAN, text::QUIET_HOURS, text::DESTINATION], &html! {
+                (page.table(Some("dense"), &[text::NAME, text::ALERT, text::LONGER_THAN, text::QUIET_HOURS, text::DESTINATION], &[], &html! {
                     @for alert in &configured.items { (configured_row(&page, alert)) }
                 }))
             }
@@ -82,7 +82,7 @@ fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
         @if !alerts.is_empty() {
             section {
                 h2 { (page.t(text::ALERTS)) }
-                (page.table(Some("dense"), &[text::ALERT_TIME, text::HOST, text::ALERT, text::MESSAGE, text::DELIVERY], &html! {
+                (page.table(Some("dense"), &[text::ALERT_TIME, text::HOST, text::ALERT, text::MESSAGE, text::DELIVERY], &[], &html! {
                     @for alert in &alerts { (alert_row(&page, alert)) }
                 }))
             }
@@ -258,27 +258,18 @@ fn maintenance_forms(page: &Page<'_>, host: &Host) -> Markup {
 fn key_table(page: &Page<'_>, keys: &[EnrolmentKey]) -> Markup {
     html! {
         @if keys.is_empty() { p.say { (page.t(text::NO_KEYS)) } } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (page.t(text::KEY)) }
-                    th scope="col" { (page.t(text::DISPLAY_NAME)) }
-                    th.n scope="col" { (page.t(text::USES_LEFT)) }
-                    th scope="col" { (page.t(text::EXPIRES)) }
-                    th scope="col" { (page.t(text::MANAGE)) }
-                } }
-                tbody { @for key in keys.iter().rev().take(PAGE_ITEMS) { tr {
-                    th scope="row" { code { (key.prefix) "…" } }
-                    td {
-                        (key.name.as_deref().map(sanitize).unwrap_or_default())
-                        @if let Some(names) = &key.limits.host_names { small { (sanitize(names)) } }
-                        @if !key.limits.tags.is_empty() { small { (sanitize(&key.limits.tags.join(", "))) } }
-                        @if key.limits.needs_approval { small { (page.t(text::NEEDS_APPROVAL)) } }
-                    }
-                    td.n { (key.uses_left) }
-                    td { (until(page, key.expires)) }
-                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), page.t(text::REVOKE), &page.with(text::REVOKE_OF, &[&key.prefix]))) }
-                } } }
-            } }
+            (page.table(None, &[text::KEY, text::DISPLAY_NAME, text::USES_LEFT, text::EXPIRES, text::MANAGE], &[2], &html! { @for key in keys.iter().rev().take(PAGE_ITEMS) { tr {
+                th scope="row" { code { (key.prefix) "…" } }
+                td {
+                    (key.name.as_deref().map(sanitize).unwrap_or_default())
+                    @if let Some(names) = &key.limits.host_names { small { (sanitize(names)) } }
+                    @if !key.limits.tags.is_empty() { small { (sanitize(&key.limits.tags.join(", "))) } }
+                    @if key.limits.needs_approval { small { (page.t(text::NEEDS_APPROVAL)) } }
+                }
+                td.n { (key.uses_left) }
+                td { (until(page, key.expires)) }
+                td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), page.t(text::REVOKE), &page.with(text::REVOKE_OF, &[&key.prefix]))) }
+            } } }))
             @if keys.len() > PAGE_ITEMS { p.say { (page.with(text::OLDER_KEYS, &[&(keys.len() - PAGE_ITEMS).to_string()])) } }
         }
     }

@@ -173,6 +173,7 @@ texts! {
     NO_PROCESSES: "No process is on this host's GPUs.", "GPU를 사용하는 프로세스가 없습니다.";
     NO_PROCESS: "No process is on this GPU.", "이 GPU를 사용하는 프로세스가 없습니다.";
     PROCESS: "Process", "프로세스";
+    PID: "PID", "PID";
     KIND: "Kind", "종류";
     PROBLEMS: "Problems", "문제";
     NO_REPORT: "This server has not reported yet.", "이 서버는 아직 보고하지 않았습니다.";
