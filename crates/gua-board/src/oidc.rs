@@ -156,10 +156,6 @@ impl Oidc {
         }
     }
 
-    pub(crate) fn issuer(&self) -> &str {
-        &self.options.issuer
-    }
-
     fn groups_claim(&self) -> Option<&str> {
         self.options.groups_claim.as_deref()
     }

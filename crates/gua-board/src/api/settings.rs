@@ -94,7 +94,7 @@ fn facts(app: &App) -> BoardFacts {
         encryption,
         pin: app.options.pin.map(|pin| pin.to_string()),
         proxies: proxies.map(ToString::to_string).collect(),
-        oidc_issuer: app.oidc.as_ref().map(|oidc| oidc.issuer().to_owned()),
+        oidc_issuer: app.options.oidc.as_ref().map(|oidc| oidc.issuer.clone()),
         user_header: app.options.user_header.as_ref().map(ToString::to_string),
         new_accounts: app.options.new_account_role,
         snapshot_hours: KEEP_SNAPSHOTS.as_hours(),
