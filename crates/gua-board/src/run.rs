@@ -134,7 +134,7 @@ impl Board {
             if app.options.local.is_some() {
                 work.spawn(watch_host(Arc::clone(&app)));
             }
-            let acceptor = self.reloads.tls.as_ref().map(|tls| tls.acceptor());
+            let acceptor = self.reloads.tls.as_ref().map(|tls| tls.acceptor.clone());
             let reloads = self.reloads.watch()?;
             started();
             let stop = async {

@@ -51,7 +51,7 @@ pub enum TlsError {
 
 /// The TLS configuration of a server.
 pub struct Tls {
-    acceptor: TlsAcceptor,
+    pub(crate) acceptor: TlsAcceptor,
     certificate: Arc<Certificate>,
 }
 
@@ -75,10 +75,6 @@ impl Tls {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             certificate,
         })
-    }
-
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        self.acceptor.clone()
     }
 
     /// Fingerprint of the certificate that is served now.
