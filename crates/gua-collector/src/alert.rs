@@ -332,8 +332,7 @@ fn send_now(
         details: Vec::new(),
     };
     let options = crate::board::setup::connect_options(loaded);
-    let users = target::user_lookup();
-    target::send(&alert.target, &message, &options, &users).map_err(|error| error.message)
+    target::send(&alert.target, &message, &options).map_err(|error| error.message)
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ pub mod location;
 pub mod log;
 pub mod log_file;
 pub mod log_record;
-mod lookup;
 pub mod managed;
 pub mod metrics;
 pub mod notes;

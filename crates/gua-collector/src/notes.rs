@@ -25,7 +25,6 @@ use jiff::Timestamp;
 
 use crate::alert::feed;
 use crate::claims::{Claims, Names, moment};
-use crate::lookup::Lookup;
 use crate::{claims, listing, location};
 
 /// Maximum time of write(1).
@@ -175,9 +174,8 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
     let long = long_holds(loaded, sample, user, longer_than);
     let Some(uid) = long.first().and_then(|hold| hold.uid) else {
         let is_uid = user.parse::<u32>().is_ok();
-        let lookup = Lookup::new(|name: String| uid_in_directory(&name));
         // The lookup returns `None` if the directory service does not answer. The user may exist then.
-        if !is_uid && lookup.ask(user.to_owned()) == Some(None) {
+        if !is_uid && uid_in_directory(user) == Some(None) {
             let failure = Failure::usage(format!("unknown user `{shown}`"));
             return Err(failure.hint("`gua list` shows who holds GPUs"));
         }

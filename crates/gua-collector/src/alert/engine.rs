@@ -25,7 +25,6 @@ use tracing::{info, warn};
 use super::outbox::Outbox;
 use super::{SharedSlot, applicable, missed, state_file};
 use crate::board::setup::connect_options;
-use crate::lookup::Lookup;
 use crate::quota::standings_of;
 use crate::{listing, location, lock, notes};
 
@@ -55,7 +54,6 @@ pub(super) struct Engine {
     standings: Vec<Standing>,
     /// Names of people who asked others.
     names: BTreeMap<Uid, String>,
-    name_lookup: Lookup<Uid, Option<String>>,
     failures: FailureLog,
     look_back_failures: FailureLog,
 }
@@ -79,7 +77,6 @@ impl Engine {
             next_quota: Duration::ZERO,
             standings: Vec::new(),
             names: BTreeMap::new(),
-            name_lookup: Lookup::new(name_in_directory),
             failures: FailureLog::default(),
             look_back_failures: FailureLog::default(),
         }
@@ -197,7 +194,7 @@ impl Engine {
             if is_holder && !asked.contains_key(&nudge.to) {
                 let uid = nudge.owner;
                 let name = self.names.entry(uid).or_insert_with(|| {
-                    let name = self.name_lookup.ask(uid).flatten();
+                    let name = name_in_directory(uid).flatten();
                     User { uid, name }.shown()
                 });
                 asked.insert(nudge.to, name.clone());

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
 use super::state::{Pending, State};
-use super::target::{self, UserLookup};
+use super::target;
 use crate::board::ConnectOptions;
 use crate::board::retry::Retry;
 
@@ -36,7 +36,6 @@ pub(super) struct Outbox {
     pub(super) zone: TimeZone,
     /// Delays of targets that failed, by [`retry_key`].
     retries: BTreeMap<String, Retry>,
-    user_lookup: UserLookup,
     save_failures: FailureLog,
     /// Messages that were dropped since one was last queued without others being dropped.
     pub(super) dropped: FailureLog,
@@ -57,7 +56,6 @@ impl Outbox {
             host: host::name(),
             zone: TimeZone::system(),
             retries: BTreeMap::new(),
-            user_lookup: target::user_lookup(),
             save_failures: FailureLog::default(),
             dropped: FailureLog::default(),
             first_silent: BTreeMap::new(),
@@ -198,7 +196,7 @@ impl Outbox {
             if retry.remaining(monotonic.max(clock::monotonic())).is_some() {
                 continue;
             }
-            let sent = target::send(target, &message, options, &self.user_lookup);
+            let sent = target::send(target, &message, options);
             let alert = message.alert.as_str();
             if let Some(pending) = self
                 .state

@@ -12,11 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use gua_model::Uid;
 use gua_model::alert::{Shape, Target};
 use gua_model::chain::chain;
 use gua_probe::clock;
-use gua_probe::process::uid_in_directory;
 use gua_render::alert::{AlertDocument, AlertMessage};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -26,7 +24,6 @@ use ureq::http::Request;
 use ureq::http::header::CONTENT_TYPE;
 
 use crate::board::{ConnectOptions, fetch};
-use crate::lookup::Lookup;
 
 /// Maximum size of a file with a secret.
 const MAX_SECRET: u64 = 8 << 10;
@@ -34,13 +31,6 @@ const MAX_SECRET: u64 = 8 << 10;
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Time between two checks of a running command.
 const COMMAND_PAUSE: Duration = Duration::from_millis(20);
-
-/// Finds the uids of people by name.
-pub(super) type UserLookup = Lookup<String, Option<Uid>>;
-
-pub(super) fn user_lookup() -> UserLookup {
-    Lookup::new(|name: String| uid_in_directory(&name))
-}
 
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +65,6 @@ pub(super) fn send(
     target: &Target,
     message: &AlertMessage,
     options: &ConnectOptions,
-    users: &UserLookup,
 ) -> Result<(), SendError> {
     match target {
         Target::Webhook { shape, url_file } => {
@@ -84,7 +73,7 @@ pub(super) fn send(
         }
         Target::Command(words) => Ok(run(words, message)?),
         Target::Email(email) => mail::send(email, message, options),
-        Target::Write => terminal::write(message, users),
+        Target::Write => terminal::write(message),
     }
 }
 

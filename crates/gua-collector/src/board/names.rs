@@ -6,7 +6,7 @@
 //! can link the name of another user.
 //!
 //! Everyone can connect, so a request costs little: one thread for at most a few people at a time, a short message, a time
-//! limit for the whole exchange, and a look-up of the name on a thread that all requests share.
+//! limit for the whole exchange, and a look-up of the name with a time limit of its own.
 
 use std::collections::HashSet;
 use std::fs;
@@ -34,7 +34,6 @@ use tracing::{info, warn};
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment};
 use crate::lock;
-use crate::lookup::Lookup;
 use crate::socket::listen;
 use crate::socket::message::{read, write};
 use crate::timed_stream::TimedStream;
@@ -183,11 +182,10 @@ impl NameSocket {
             return Ok(None);
         };
         let started = Self(socket.to_owned());
-        let names = Lookup::new(name_in_directory);
-        let server = Arc::new(Server { board, names });
+        let board = Arc::new(board);
         thread::Builder::new()
             .name("gua-names".to_owned())
-            .spawn(move || serve(&listener, &server))?;
+            .spawn(move || serve(&listener, &board))?;
         Ok(Some(started))
     }
 }
@@ -219,15 +217,7 @@ impl Drop for Place {
     }
 }
 
-type NameLookup = Lookup<Uid, Option<String>>;
-
-/// State that all requests share.
-struct Server {
-    board: Option<NameBoard>,
-    names: NameLookup,
-}
-
-fn serve(listener: &UnixListener, server: &Arc<Server>) {
+fn serve(listener: &UnixListener, board: &Arc<Option<NameBoard>>) {
     let people = People::default();
     // The names of the ranges are not looked up, because that could block. All containers of a person count as one more.
     let ranges = fs::read_to_string("/etc/subuid").unwrap_or_default();
@@ -255,11 +245,11 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
             let _ = write(&mut stream, &busy, MAX_REPLY);
             continue;
         };
-        let server = Arc::clone(server);
+        let board = Arc::clone(board);
         // Without a thread the connection is closed, and the user sees that.
         let _ = thread::Builder::new().spawn(move || {
             // The user may be gone.
-            let _ = answer(&stream, uid, &server, CLIENT_LIMIT);
+            let _ = answer(&stream, uid, board.as_ref().as_ref(), CLIENT_LIMIT);
             drop(stream);
             thread::sleep(PAUSE);
             drop(place);
@@ -268,25 +258,30 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
 }
 
 /// Answers one request. `limit` is the maximum time to wait for the client.
-fn answer(stream: &UnixStream, uid: Uid, server: &Server, limit: Duration) -> io::Result<()> {
+fn answer(
+    stream: &UnixStream,
+    uid: Uid,
+    board: Option<&NameBoard>,
+    limit: Duration,
+) -> io::Result<()> {
     let mut client = TimedStream::new(stream, limit);
     let request: Request = read(&mut client, MAX_REQUEST)?;
-    let result = match &server.board {
-        Some(board) => link_user((uid, &server.names), &request.code, board),
+    let result = match board {
+        Some(board) => link_user(uid, &request.code, board),
         None => Err(LinkError::NotPushing),
     };
     write(&mut client, &result, MAX_REPLY)
 }
 
 /// Links the name that a uid has on this host.
-fn link_user((uid, names): (Uid, &NameLookup), code: &str, board: &NameBoard) -> Reply {
+fn link_user(uid: Uid, code: &str, board: &NameBoard) -> Reply {
     let code = Token::new(code).map_err(|error| LinkError::Failed(error.to_string()))?;
     let enrolled = lock(&board.enrolment).current();
     let enrolled = enrolled.map_err(|error| match error.is_missing() {
         true => LinkError::NotPushing,
         false => LinkError::Failed(chain(&error)),
     })?;
-    let name = names.ask(uid).ok_or(LinkError::NamesUnavailable)?;
+    let name = name_in_directory(uid).ok_or(LinkError::NamesUnavailable)?;
     let name = name.ok_or(LinkError::NoName)?;
     link(&enrolled, &board.users, (&name, &code))
 }
@@ -302,12 +297,8 @@ mod tests {
     /// Answers a client whose bytes are written on another thread.
     fn answered(limit: Duration, send: impl FnOnce(UnixStream) + Send + 'static) -> io::Result<()> {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let server = Server {
-            board: None,
-            names: Lookup::new(|_| None),
-        };
         let sender = thread::spawn(move || send(theirs));
-        let result = answer(&ours, Uid(1000), &server, limit);
+        let result = answer(&ours, Uid(1000), None, limit);
         drop(ours);
         sender.join().unwrap();
         result

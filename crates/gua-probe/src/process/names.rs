@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time per tick to wait for names from a file. Unlike a directory service, a file always answers.
 const FILE_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// Maximum time that a request or a message waits for a name or a uid.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Maximum time that a command waits for the groups of all users of a host.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -69,7 +72,7 @@ fn asked<T: Send + 'static>(
 
 /// Looks up a user in the host's directory: passwd, LDAP, SSSD, as configured for the C library. It blocks for as long as
 /// the directory does not answer.
-pub fn name_in_directory(uid: Uid) -> Option<String> {
+fn name_of(uid: Uid) -> Option<String> {
     let user = uzers::get_user_by_uid(uid.0)?;
     parse::user_name(&user.name().to_string_lossy())
 }
@@ -86,9 +89,20 @@ pub fn is_group(name: &str) -> Option<bool> {
     asked(TIMEOUT, move || uzers::get_group_by_name(&name).is_some())
 }
 
-/// Looks up the uid of a user as [`name_in_directory`] does the name.
-pub fn uid_in_directory(name: &str) -> Option<Uid> {
+/// Looks up the uid of a user as [`name_of`] does the name.
+fn uid_of(name: &str) -> Option<Uid> {
     Some(Uid(uzers::get_user_by_name(name)?.uid()))
+}
+
+/// Returns the name of a user, if there is such a user; `None` if the host's directory does not answer in time.
+pub fn name_in_directory(uid: Uid) -> Option<Option<String>> {
+    asked(LOOKUP_TIMEOUT, move || name_of(uid))
+}
+
+/// Returns the uid of a user, if there is such a user; `None` if the host's directory does not answer in time.
+pub fn uid_in_directory(name: &str) -> Option<Option<Uid>> {
+    let name = name.to_owned();
+    asked(LOOKUP_TIMEOUT, move || uid_of(&name))
 }
 
 /// Returns the uid and the main gid of a user; `None` if there is no such user, or its directory does not answer in time.
@@ -104,7 +118,7 @@ pub fn sub_uids() -> SubUids {
     let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
     SubUids::parse(&text, |name| {
         let name = name.to_owned();
-        asked(TIMEOUT, move || uid_in_directory(&name)).flatten()
+        asked(TIMEOUT, move || uid_of(&name)).flatten()
     })
 }
 
@@ -150,7 +164,7 @@ struct Known {
 impl Names {
     pub(super) fn new(passwd: Passwd) -> Self {
         match passwd {
-            Passwd::System => Self::with_lookup(Arc::new(name_in_directory), TIMEOUT),
+            Passwd::System => Self::with_lookup(Arc::new(name_of), TIMEOUT),
             Passwd::File(path) => {
                 let lookup = move |uid: Uid| {
                     let text = std::fs::read(&path).ok()?;
@@ -309,6 +323,17 @@ mod tests {
         assert!(STARTED.load(Ordering::SeqCst) <= MAX_WAITING);
         drop(end);
         gua_test::wait_until("the directory is asked again", || {
+            asked(LONG, || 1) == Some(1)
+        });
+    }
+
+    #[test]
+    fn a_question_that_ends_its_thread_has_no_answer_and_is_no_longer_counted() {
+        for _ in 0..2 * MAX_WAITING {
+            let question = || panic!("a module of the C library fails");
+            assert_eq!(asked::<u32>(LONG, question), None);
+        }
+        gua_test::wait_until("another question is answered", || {
             asked(LONG, || 1) == Some(1)
         });
     }

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use gua_model::Uid;
 use gua_model::text::sanitize;
+use gua_probe::process::uid_in_directory;
 use gua_render::alert::AlertMessage;
 use rustix::fs::OFlags;
 
-use super::{SendError, UserLookup};
+use super::SendError;
 
 /// Directory of the pseudoterminals (pts(4)).
 const TERMINALS: &str = "/dev/pts";
@@ -20,9 +21,9 @@ const ACCEPTS: u32 = 0o020;
 
 /// Writes a message to every terminal of its person that accepts messages; one about nobody to those of root. A container, a pod and an
 /// unknown user never have a terminal.
-pub(super) fn write(message: &AlertMessage, users: &UserLookup) -> Result<(), SendError> {
+pub(super) fn write(message: &AlertMessage) -> Result<(), SendError> {
     let person = message.user.as_deref().unwrap_or("root");
-    let Some(uid) = users.ask(person.to_owned()) else {
+    let Some(uid) = uid_in_directory(person) else {
         let error = "the user directory of this host (passwd, LDAP, SSSD) does not answer";
         return Err(error.to_owned().into());
     };
@@ -76,7 +77,6 @@ mod tests {
 
     use gua_test::Pty;
 
-    use super::super::user_lookup;
     use super::*;
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             "no user\u{1b}",
         ] {
             message.user = Some(person.to_owned());
-            let error = write(&message, &user_lookup()).unwrap_err();
+            let error = write(&message).unwrap_err();
             assert!(!error.is_retryable, "{error:?}");
             let expected = format!("{} is not a user of this host", sanitize(person));
             assert_eq!(error.message, expected);

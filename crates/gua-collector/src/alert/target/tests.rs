@@ -50,13 +50,7 @@ fn every_service_gets_the_body_that_it_expects() {
     gua_test::write_private(&url_file, &webhook.url());
     let sent = |shape: Shape| {
         let url_file = url_file.clone();
-        send(
-            &Target::Webhook { shape, url_file },
-            &message(),
-            &options(),
-            &user_lookup(),
-        )
-        .unwrap();
+        send(&Target::Webhook { shape, url_file }, &message(), &options()).unwrap();
         webhook.requests().pop().unwrap()
     };
     let json = |shape: Shape| -> serde_json::Value {
@@ -122,9 +116,7 @@ fn a_target_that_cannot_be_used_is_explained_without_the_secret() {
         url_file: url_file.clone(),
     };
     let check = |expected: &str| {
-        let error = send(&target, &message(), &options(), &user_lookup())
-            .unwrap_err()
-            .message;
+        let error = send(&target, &message(), &options()).unwrap_err().message;
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
     };
@@ -161,8 +153,7 @@ fn a_command_that_other_users_can_change_is_not_run() {
     let command = directory.path().join("notify");
     std::fs::write(&command, "#!/bin/sh\nexit 0\n").unwrap();
     let target = Target::Command(vec![command.display().to_string()]);
-    let sent =
-        || send(&target, &message(), &options(), &user_lookup()).map_err(|error| error.message);
+    let sent = || send(&target, &message(), &options()).map_err(|error| error.message);
     set_mode(&command, 0o755);
     assert_eq!((sent(), problem(&target)), (Ok(()), None));
     set_mode(&command, 0o757);
