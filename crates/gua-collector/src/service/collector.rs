@@ -11,7 +11,6 @@ use gua_settings::Loaded;
 use super::board::BoardFacts;
 use super::host_facts::HostFacts;
 use super::place::{Place, Scope};
-use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
 use super::{
@@ -63,13 +62,12 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     reject_foreign_units(place, &names, unit::FIRST_LINE, install.force)?;
     system_user::admit(place, facts.db.as_deref())?;
     units.write(true)?;
-    let systemctl = Systemctl { place };
-    if place.scope == Scope::System && systemctl.is_running() {
+    if place.scope == Scope::System && place.runs_systemd() {
         // A socket in use does not take new options, and a collector of an earlier version runs as root. The collector's
         // unit starts both again. They may not be loaded yet.
-        let _ = systemctl.run(&["stop", SOCKET, READER]);
+        let _ = place.systemctl(&["stop", SOCKET, READER]);
         if !install.no_start {
-            let _ = systemctl.run(&["stop", NAME]);
+            let _ = place.systemctl(&["stop", NAME]);
         }
     }
     system_user::create(place, facts.db.as_deref())?;
@@ -233,10 +231,9 @@ pub(super) fn reject_foreign_units(
             continue;
         }
         if !force {
-            let systemctl = Systemctl { place };
             let disable = match place.is_image() {
-                true => systemctl.shown(&["disable", name]),
-                false => systemctl.shown(&["disable", "--now", name]),
+                true => place.systemctl_line(&["disable", name]),
+                false => place.systemctl_line(&["disable", "--now", name]),
             };
             let hint = format!("remove it first (`{disable}`), or pass --force to replace it");
             return Err(foreign_unit(&path, "").hint(hint));
@@ -260,14 +257,13 @@ pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
     if !text.starts_with(unit::FIRST_LINE) || !text.contains(&credential) {
         return None;
     }
-    let systemctl = Systemctl { place: &place };
     let follow = || -> Result<(), Failure> {
         if !enrolment.exists() {
             units::write_unit(&path, &unit::without_board(&text))?;
         }
-        if systemctl.is_running() {
-            systemctl.run(&["daemon-reload"])?;
-            systemctl.run(&["try-restart", NAME])?;
+        if place.runs_systemd() {
+            place.systemctl(&["daemon-reload"])?;
+            place.systemctl(&["try-restart", NAME])?;
         }
         Ok(())
     };
@@ -276,7 +272,7 @@ pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
         Err(error) => format!(
             "\n  service: {}; it uses the change after `{}`",
             error.message,
-            systemctl.shown(&["restart", NAME])
+            place.systemctl_line(&["restart", NAME])
         ),
     })
 }
@@ -284,7 +280,7 @@ pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
 /// Stops the service and removes its unit.
 pub fn uninstall(place: &Place) -> Result<String, Failure> {
     if let (false, Some(unit)) = (place.unit(NAME).exists(), place.packaged(NAME)) {
-        let disable = Systemctl { place }.shown(&["disable", "--now", NAME]);
+        let disable = place.systemctl_line(&["disable", "--now", NAME]);
         let unit = unit.display();
         return Ok(format!(
             "gua service: {unit} belongs to a package\n  to stop it: {disable}\n"
@@ -307,11 +303,10 @@ pub fn status(place: &Place) -> String {
         let text = format!("gua service: not installed at {}\n", path.display());
         return text + &sync::status(place);
     };
-    let systemctl = Systemctl { place };
     let mut text = format!("gua service: installed at {}\n", path.display());
-    if systemctl.is_running() {
-        let property = |name: &str| systemctl.property(NAME, name);
-        text.push_str(&state(&property, &|| systemctl.last_log_lines(NAME)));
+    if place.runs_systemd() {
+        let property = |name: &str| place.property(NAME, name);
+        text.push_str(&state(&property, &|| place.last_log_lines(NAME)));
     } else {
         text.push_str(&place.not_running());
     }

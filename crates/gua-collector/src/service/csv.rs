@@ -10,7 +10,6 @@ use gua_settings::kind::CsvFormat;
 use gua_settings::{Settings, Source};
 
 use super::place::Place;
-use super::systemctl::Systemctl;
 use super::unit::{self, SAMPLE_SERVICE};
 use super::units::{Messages, Units, removed};
 use super::{Install, Output, this_program};
@@ -52,7 +51,7 @@ pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<
         );
     }
     if place.unit(OLD_TIMER).exists() {
-        let disable = Systemctl { place }.shown(&["disable", "--now", OLD_TIMER]);
+        let disable = place.systemctl_line(&["disable", "--now", OLD_TIMER]);
         after.push_str(&format!("  the timer of gpu_stats is installed too and writes the same files; to remove it: {disable}\n"));
     }
     let messages = Messages {

@@ -8,7 +8,6 @@ use gua_settings::Loaded;
 use super::board::network;
 use super::collector::{admit_board, check_safe, facts};
 use super::place::{Place, Scope};
-use super::systemctl::Systemctl;
 use super::unit::{self, SAMPLE_SERVICE, UnitFacts};
 use super::units::{Messages, Units, removed};
 use super::{Install, Output, system_user};
@@ -75,11 +74,10 @@ pub(super) fn status(place: &Place) -> String {
         return String::new();
     }
     let mut text = format!("gua service: timer of sync-once at {}\n", path.display());
-    let systemctl = Systemctl { place };
-    if !systemctl.is_running() {
+    if !place.runs_systemd() {
         return text + &place.not_running();
     }
-    let state = |unit: &str, property: &str| systemctl.property(unit, property);
+    let state = |unit: &str, property: &str| place.property(unit, property);
     text.push_str(&format!("  state: {}\n", state(TIMER, "ActiveState")));
     text.push_str(&format!("  last result: {}\n", state(SERVICE, "Result")));
     let next = state(TIMER, "NextElapseUSecRealtime");

@@ -6,46 +6,43 @@ use gua_model::failure::Failure;
 
 use super::place::{Place, Scope};
 
-/// Runs systemctl for one scope.
-pub(super) struct Systemctl<'a> {
-    pub(super) place: &'a Place,
-}
-
-impl Systemctl<'_> {
+impl Place {
     /// Whether systemd is running; false for an image and in most containers.
-    pub(super) fn is_running(&self) -> bool {
-        !self.place.is_image() && self.place.host.runs_systemd()
+    pub(super) fn runs_systemd(&self) -> bool {
+        !self.is_image() && self.host.runs_systemd()
     }
 
-    fn arguments(&self, words: &[&str]) -> Vec<String> {
+    fn systemctl_arguments(&self, words: &[&str]) -> Vec<String> {
         let mut arguments = Vec::new();
-        if self.place.scope == Scope::User {
+        if self.scope == Scope::User {
             // In an image, user units are enabled for all users.
-            let scope = if self.place.is_image() {
+            let scope = if self.is_image() {
                 "--global"
             } else {
                 "--user"
             };
             arguments.push(scope.to_owned());
         }
-        if let Some(root) = &self.place.root {
+        if let Some(root) = &self.root {
             arguments.push(format!("--root={}", root.display()));
         }
         arguments.extend(words.iter().map(|word| (*word).to_owned()));
         arguments
     }
 
-    pub(super) fn shown(&self, words: &[&str]) -> String {
-        let arguments = self.arguments(words);
+    /// The command line of systemctl with these arguments, for messages.
+    pub(super) fn systemctl_line(&self, words: &[&str]) -> String {
+        let arguments = self.systemctl_arguments(words);
         let words = arguments.iter().map(String::as_str);
         let words = shlex::try_join(words).unwrap_or_else(|_| arguments.join(" "));
         format!("systemctl {words}")
     }
 
-    pub(super) fn run(&self, words: &[&str]) -> Result<(), Failure> {
-        let shown = self.shown(words);
+    /// Runs systemctl.
+    pub(super) fn systemctl(&self, words: &[&str]) -> Result<(), Failure> {
+        let shown = self.systemctl_line(words);
         let done = Command::new("systemctl")
-            .args(self.arguments(words))
+            .args(self.systemctl_arguments(words))
             .output()
             .map_err(Failure::because(format!("cannot run `{shown}`")))?;
         if done.status.success() {
@@ -66,21 +63,22 @@ impl Systemctl<'_> {
         no_start: bool,
         idle: &str,
     ) -> Result<String, Failure> {
-        if !self.is_running() {
+        if !self.runs_systemd() {
             return Ok(format!("  {idle}\n"));
         }
-        self.run(&["daemon-reload"])?;
+        self.systemctl(&["daemon-reload"])?;
         if no_start {
-            return Ok(format!("  start: {}\n", self.shown(&["start", unit])));
+            let line = self.systemctl_line(&["start", unit]);
+            return Ok(format!("  start: {line}\n"));
         }
-        self.run(&["restart", unit])?;
+        self.systemctl(&["restart", unit])?;
         Ok("  started\n".to_owned())
     }
 
     pub(super) fn property(&self, unit: &str, name: &str) -> String {
         let flag = format!("--property={name}");
         let asked = Command::new("systemctl")
-            .args(self.arguments(&["show", "--value", &flag, unit]))
+            .args(self.systemctl_arguments(&["show", "--value", &flag, unit]))
             .output();
         match asked {
             Ok(answer) if answer.status.success() => {
@@ -93,7 +91,7 @@ impl Systemctl<'_> {
     /// Last lines of a unit's log, or the command that shows them.
     pub(super) fn last_log_lines(&self, unit: &str) -> String {
         let mut words = vec!["--unit", unit];
-        if self.place.scope == Scope::User {
+        if self.scope == Scope::User {
             words.insert(0, "--user");
         }
         let shown = Command::new("journalctl")
@@ -124,7 +122,7 @@ mod tests {
             let root = root.map(Path::to_owned);
             let mut place = Place::new(Some(Scope::User), root, Some(host.path())).unwrap();
             place.host = HostRoot(host.path().to_owned());
-            Systemctl { place: &place }.is_running()
+            place.runs_systemd()
         };
         assert!(!is_running(None));
         std::fs::create_dir_all(host.path().join("run/systemd/system")).unwrap();

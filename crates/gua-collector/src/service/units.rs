@@ -8,7 +8,6 @@ use gua_files::Over;
 use gua_model::failure::Failure;
 
 use super::place::Place;
-use super::systemctl::Systemctl;
 use super::{Install, Output};
 
 /// Units that are written by one command.
@@ -67,8 +66,7 @@ impl Units<'_> {
     ) -> Result<Output, Failure> {
         let place = self.place;
         let (unit, _) = self.texts.last().expect("there is at least one unit");
-        let systemctl = Systemctl { place };
-        systemctl.run(&["enable", unit])?;
+        place.systemctl(&["enable", unit])?;
         let path = place.unit(unit);
         let mut text = format!("{}: installed {}\n", self.command, path.display());
         text.push_str(&messages.notes);
@@ -77,9 +75,9 @@ impl Units<'_> {
             text.push_str(&format!("  {begins}\n  the image needs {needs}\n"));
             return Ok(text.into());
         }
-        text.push_str(&systemctl.activate(unit, install.no_start, &messages.idle)?);
+        text.push_str(&place.activate(unit, install.no_start, &messages.idle)?);
         text.push_str(&messages.after);
-        let look = systemctl.shown(&messages.look);
+        let look = place.systemctl_line(&messages.look);
         text.push_str(&format!("  look: {look}\n"));
         Ok(text.into())
     }
@@ -105,23 +103,17 @@ pub(super) fn removed(
             return Err(foreign_unit(path, " and is not changed"));
         }
     }
-    let systemctl = Systemctl { place };
-    if systemctl.is_running() {
-        let installed = names.iter().filter(|name| place.unit(name).exists());
-        systemctl.run(
-            &["stop"]
-                .iter()
-                .chain(installed)
-                .copied()
-                .collect::<Vec<_>>(),
-        )?;
+    if place.runs_systemd() {
+        let mut words = vec!["stop"];
+        words.extend(names.iter().filter(|name| place.unit(name).exists()));
+        place.systemctl(&words)?;
     }
-    systemctl.run(&["disable", names[0]])?;
+    place.systemctl(&["disable", names[0]])?;
     for path in &there {
         remove_file(path)?;
     }
-    if systemctl.is_running() {
-        systemctl.run(&["daemon-reload"])?;
+    if place.runs_systemd() {
+        place.systemctl(&["daemon-reload"])?;
     }
     Ok(format!("{command}: removed {path}\n  kept: {kept}\n"))
 }
