@@ -19,6 +19,8 @@ use crate::board::setup;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BoardFacts {
     pub(super) enrolment: PathBuf,
+    /// Whether closed days are uploaded to the board's archive.
+    pub(super) archive: bool,
     /// Environment variables of the unit.
     pub(super) variables: Vec<(String, String)>,
     /// Files that the host's units get as credentials, by name.

@@ -11,7 +11,7 @@ use gua_settings::Loaded;
 use super::board::BoardFacts;
 use super::host_facts::HostFacts;
 use super::place::{Place, Scope};
-use super::unit::{self, Pushing, UnitFacts};
+use super::unit::{self, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
 use super::{
     Install, Output, above, readers, reject_changeable_alerts, safe_for_root, sync, system_user,
@@ -100,13 +100,13 @@ pub(super) fn facts(
     loaded: &Loaded,
 ) -> Result<UnitFacts, Failure> {
     let program = this_program(place)?;
-    let cloud = match install.cloud {
+    let board = match install.cloud {
         false => None,
         true => {
             loaded.checked()?;
-            Some(Pushing {
-                board: BoardFacts::of(loaded, place)?,
+            Some(BoardFacts {
                 archive: install.archive,
+                ..BoardFacts::of(loaded, place)?
             })
         }
     };
@@ -121,7 +121,7 @@ pub(super) fn facts(
         metrics: install.metrics.or(loaded.settings.metrics.listen.value),
         readers: readers(install, place)?,
         host: HostFacts::of(place, loaded)?,
-        cloud,
+        board,
     })
 }
 
@@ -131,7 +131,7 @@ pub(super) fn admit_board(
     place: &Place,
     loaded: &Loaded,
 ) -> Result<(), Failure> {
-    let board = facts.board();
+    let board = facts.board.as_ref();
     board.map_or(Ok(()), |board| board.admit(loaded, place))
 }
 
@@ -140,7 +140,7 @@ pub(super) fn check_safe(facts: &UnitFacts, place: &Place, loaded: &Loaded) -> R
     if place.scope == Scope::User {
         return Ok(());
     }
-    let mut files = facts.board().map_or_else(Vec::new, BoardFacts::files);
+    let mut files = (facts.board.as_ref()).map_or_else(Vec::new, BoardFacts::files);
     files.extend(above(facts.db.as_deref()));
     safe_for_root(place, loaded, (&facts.program, unit::USER), &files)
 }
@@ -205,7 +205,7 @@ fn notes(facts: &UnitFacts, place: &Place, old: Option<&HistoryFile>, service_db
         ));
     }
     notes.push_str(&facts.board_notes());
-    if facts.cloud.is_some() && place.unit(sync::TIMER).exists() {
+    if facts.board.is_some() && place.unit(sync::TIMER).exists() {
         notes.push_str(
             "  the timer of sync-once is installed too and pushes the same data: remove it with `gua service uninstall --sync-once`\n",
         );

@@ -88,7 +88,7 @@ pub(super) fn status(place: &Place) -> String {
 }
 
 fn service(facts: &UnitFacts) -> String {
-    let archive = facts.cloud.as_ref().is_some_and(|pushing| pushing.archive);
+    let archive = facts.board.as_ref().is_some_and(|board| board.archive);
     let mut words = vec!["sync-once".to_owned()];
     words.extend(facts.database());
     words.extend(archive.then(|| "--archive".to_owned()));
@@ -121,15 +121,12 @@ mod tests {
     use super::*;
     use crate::service::host_facts::HostFacts;
     use crate::service::tests::{self, MAX_EXPOSURE, board, check_exposure, hosts, verify};
-    use crate::service::unit::{Pushing, Readers};
+    use crate::service::unit::Readers;
 
     fn facts(scope: Scope, archive: bool) -> UnitFacts {
         UnitFacts {
             db: None,
-            cloud: Some(Pushing {
-                board: board(),
-                archive,
-            }),
+            board: Some(board(archive)),
             ..tests::facts(scope, Readers::Everyone)
         }
     }

@@ -13,7 +13,7 @@ use super::collector::{ALIAS, NAME};
 use super::host_facts::HostFacts;
 use super::place::Scope;
 use super::reject_changeable_alerts;
-use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text, without_board};
+use super::unit::{Readers, UnitFacts, answering, database_of, text, without_board};
 use crate::location::OF_THE_HOST;
 
 /// Runs systemd-analyze with an empty `/run`, because it reads units and writes files there. Returns `None` if nothing can be mounted.
@@ -83,7 +83,7 @@ pub(super) fn facts(scope: Scope, readers: Readers) -> UnitFacts {
         metrics: None,
         readers,
         host: HostFacts::default(),
-        cloud: None,
+        board: None,
     }
 }
 
@@ -135,10 +135,9 @@ fn the_units_of_the_host_have_a_low_exposure() {
                 (false, true) => 17 + u32::from(host.device_group.is_some() || host.has_terminals),
                 (true, true) => MAX_EXPOSURE,
             };
-            let board = board();
             let unit = text(&UnitFacts {
                 host: host.clone(),
-                cloud: archive.map(|archive| Pushing { board, archive }),
+                board: archive.map(board),
                 ..plain.clone()
             });
             check_exposure(NAME, &unit, limit);
@@ -161,13 +160,13 @@ fn the_unit_with_the_least_sandbox_has_a_low_exposure() {
             ("/bin/true", "/home/100% gpu/gua.db"),
             ("/root/bin/true", "/home/100% gpu/gua.db"),
         ] {
-            for cloud in [None, Some((board(), true))] {
+            for board in [None, Some(board(true))] {
                 let facts = UnitFacts {
                     program: program.into(),
                     db: Some(db.into()),
                     host: widest.clone(),
                     metrics,
-                    cloud: cloud.map(|(board, archive)| Pushing { board, archive }),
+                    board,
                     ..facts(Scope::System, Readers::Everyone)
                 };
                 let unit = text(&facts);
@@ -190,12 +189,8 @@ fn the_unit_with_the_least_sandbox_has_a_low_exposure() {
 
 /// The unit of a collector that pushes to a board and archives there.
 fn pushing_unit() -> String {
-    let cloud = Some(Pushing {
-        board: board(),
-        archive: true,
-    });
     text(&UnitFacts {
-        cloud,
+        board: Some(board(true)),
         ..facts(Scope::System, Readers::Everyone)
     })
 }
@@ -229,10 +224,11 @@ fn a_unit_that_pushes_reaches_every_address_but_multicast() {
 }
 
 /// Enrolment and settings with all characters that must be quoted.
-pub(super) fn board() -> BoardFacts {
+pub(super) fn board(archive: bool) -> BoardFacts {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     BoardFacts {
         enrolment: "/root/.gua/a b.json".into(),
+        archive,
         variables: vec![
             variable("GUA_CLOUD_USERS", "omit"),
             variable("GUA_CA_FILE", "/etc/100% \"ca\"/$x\\y.pem"),
@@ -255,13 +251,9 @@ fn systemd_finds_nothing_wrong_with_any_unit() {
         ] {
             for interval in [None, Some(std::time::Duration::from_millis(1500))] {
                 for archive in [None, Some(false), Some(true)] {
-                    let cloud = archive.map(|archive| Pushing {
-                        board: board(),
-                        archive,
-                    });
                     check(&UnitFacts {
                         interval,
-                        cloud,
+                        board: archive.map(board),
                         ..facts(scope, readers.clone())
                     });
                 }
@@ -422,12 +414,8 @@ fn a_collector_with_metrics_gets_the_address_family_that_it_needs() {
 #[test]
 fn a_collector_without_its_board_collects_as_before() {
     for archive in [false, true] {
-        let cloud = Some(Pushing {
-            board: board(),
-            archive,
-        });
         let unit = text(&UnitFacts {
-            cloud,
+            board: Some(board(archive)),
             interval: Some(std::time::Duration::from_secs(10)),
             ..facts(Scope::System, Readers::Everyone)
         });

@@ -31,14 +31,7 @@ pub(super) struct UnitFacts {
     /// Address on which metrics are served.
     pub(super) metrics: Option<SocketAddr>,
     /// Board to which ticks are pushed.
-    pub(super) cloud: Option<Pushing>,
-}
-
-/// Pushes of a collector to the board.
-#[derive(Clone, Debug)]
-pub(super) struct Pushing {
-    pub(super) board: BoardFacts,
-    pub(super) archive: bool,
+    pub(super) board: Option<BoardFacts>,
 }
 
 /// Users who may ask about the host's history.
@@ -131,9 +124,9 @@ pub(super) fn text(facts: &UnitFacts) -> String {
         words.extend(["--metrics".to_owned(), address.to_string()]);
     }
     let mut wants = String::new();
-    if let Some(Pushing { archive, .. }) = &facts.cloud {
+    if let Some(board) = &facts.board {
         words.push("--cloud".to_owned());
-        words.extend(archive.then(|| "--archive".to_owned()));
+        words.extend(board.archive.then(|| "--archive".to_owned()));
         wants.push_str(network(facts.scope));
     }
     let (wanted_by, own) = match facts.scope {
@@ -206,18 +199,15 @@ enum Network {
 }
 
 impl UnitFacts {
-    pub(super) fn board(&self) -> Option<&BoardFacts> {
-        self.cloud.as_ref().map(|pushing| &pushing.board)
-    }
-
     /// Notes about the board for the user.
     pub(super) fn board_notes(&self) -> String {
-        self.board().map_or_else(String::new, BoardFacts::notes)
+        let board = self.board.as_ref();
+        board.map_or_else(String::new, BoardFacts::notes)
     }
 
     fn network(&self) -> Network {
         let host = &self.host;
-        if self.cloud.is_some() || host.has_network_names || host.has_alerts {
+        if self.board.is_some() || host.has_network_names || host.has_alerts {
             return Network::Used;
         }
         self.metrics.map_or(Network::Unused, Network::Served)
@@ -232,9 +222,8 @@ impl UnitFacts {
     /// Options of a unit that reads GPUs: the environment for the board, `own` and the sandbox of the host's units, and the
     /// hardening.
     pub(super) fn rest(&self, own: &str) -> String {
-        let mut rest = self
-            .board()
-            .map_or_else(String::new, BoardFacts::environment);
+        let board = self.board.as_ref();
+        let mut rest = board.map_or_else(String::new, BoardFacts::environment);
         if self.scope == Scope::System {
             rest.push_str(own);
             rest.push_str(&sandbox(self));
@@ -275,7 +264,7 @@ fn sandbox(facts: &UnitFacts) -> String {
     let groups = host.device_group;
     let mut groups = groups.map_or_else(String::new, |gid| format!("SupplementaryGroups={gid}\n"));
     let settings = host.settings.iter().map(|path| ("config.toml", path));
-    let secrets = facts.board().into_iter();
+    let secrets = facts.board.iter();
     let secrets = secrets.flat_map(|board| &board.credentials);
     let secrets = secrets.map(|(name, path)| (*name, path));
     let credentials: String = settings
