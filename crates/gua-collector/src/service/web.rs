@@ -33,39 +33,26 @@ struct Facts<'a> {
     /// Options of the command that serves.
     options: &'a [String],
     port: u16,
-    asks: Option<Asks>,
+    /// Lines about access to the host's history, for the unit of `gua serve`.
+    asks: String,
 }
 
-/// Access of the unit of `gua serve` to the host's history.
-#[derive(Clone, Debug)]
-struct Asks {
-    /// Directory of the history, which is hidden from the unit.
-    hidden: PathBuf,
-    readers: Readers,
+fn asks_of(place: &Place, loaded: &Loaded) -> Result<String, Failure> {
+    let db = place.database(None, &loaded.settings.history.service_db.value);
+    match db.as_deref().and_then(Path::parent) {
+        Some(directory) => Ok(asks(directory, &readers(&Install::default(), place)?)),
+        None => Ok(String::new()),
+    }
 }
 
-impl Asks {
-    fn of(place: &Place, loaded: &Loaded) -> Result<Option<Self>, Failure> {
-        let default = &loaded.settings.history.service_db.value;
-        let db = place.database(None, default);
-        let Some(directory) = db.as_deref().and_then(Path::parent) else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            hidden: directory.to_owned(),
-            readers: readers(&Install::default(), place)?,
-        }))
-    }
-
-    /// Returns the lines of the unit. If only a group may query the history, the unit must be in that group.
-    fn lines(&self) -> String {
-        let hidden = unit::quoted(&format!("-{}", self.hidden.to_string_lossy()));
-        let group = match &self.readers {
-            Readers::Group(group) => format!("SupplementaryGroups={group}\n"),
-            Readers::Everyone | Readers::Root => String::new(),
-        };
-        format!("InaccessiblePaths={hidden}\n{group}")
-    }
+/// Hides the directory of the history from the unit. If only a group may query the history, the unit must be in that group.
+fn asks(hidden: &Path, readers: &Readers) -> String {
+    let hidden = unit::quoted(&format!("-{}", hidden.to_string_lossy()));
+    let group = match readers {
+        Readers::Group(group) => format!("SupplementaryGroups={group}\n"),
+        Readers::Everyone | Readers::Root => String::new(),
+    };
+    format!("InaccessiblePaths={hidden}\n{group}")
 }
 
 /// Texts of a server's unit and of the messages about it.
@@ -145,8 +132,8 @@ pub fn install(
         options,
         port,
         asks: match server {
-            WebServer::Host => Asks::of(place, loaded)?,
-            WebServer::Board => None,
+            WebServer::Host => asks_of(place, loaded)?,
+            WebServer::Board => String::new(),
         },
     };
     let texts = server.texts();
@@ -234,10 +221,9 @@ fn text(facts: &Facts<'_>) -> String {
         true => ("CAP_NET_BIND_SERVICE", "no"),
         false => ("", "yes"),
     };
-    let asks = facts.asks.as_ref().map(Asks::lines).unwrap_or_default();
     let values = [
         ("first_line", texts.first_line),
-        ("asks", &asks),
+        ("asks", &facts.asks),
         ("exec", &unit::exec(&facts.program, &words)),
         ("user", texts.user),
         ("group", unit::USER),
@@ -267,14 +253,14 @@ mod tests {
                     program: "/bin/true".into(),
                     options,
                     port,
-                    asks: Some(Asks {
-                        hidden: "/srv/100% gpu".into(),
-                        readers: Readers::Group("root".to_owned()),
-                    }),
+                    asks: asks(
+                        Path::new("/srv/100% gpu"),
+                        &Readers::Group("root".to_owned()),
+                    ),
                 };
                 let unit = text(&facts);
-                let asks = "\nInaccessiblePaths=\"-/srv/100%% gpu\"\nSupplementaryGroups=root\n";
-                assert_eq!(unit.contains(asks), server == WebServer::Host, "{unit}");
+                let lines = "\nInaccessiblePaths=\"-/srv/100%% gpu\"\nSupplementaryGroups=root\n";
+                assert_eq!(unit.contains(lines), server == WebServer::Host, "{unit}");
                 assert_eq!(unit.contains("--listen 10.0.0.5:443"), !options.is_empty());
                 assert_eq!(unit.contains("CAP_NET_BIND_SERVICE"), port == 443, "{unit}");
                 let name = server.texts().unit();
@@ -300,20 +286,14 @@ mod tests {
                 "0.0.0.0:443",
             ]),
         ];
-        let asks = |hidden: &str, readers| {
-            Some(Asks {
-                hidden: hidden.into(),
-                readers,
-            })
-        };
-        let mut asked = vec![None];
+        let mut asked = vec![String::new()];
         for hidden in ["/var/lib/gua", "/home/100% gpu"] {
             let readers = [
                 Readers::Everyone,
                 Readers::Group("root".to_owned()),
                 Readers::Root,
             ];
-            asked.extend(readers.map(|readers| asks(hidden, readers)));
+            asked.extend(readers.map(|readers| asks(Path::new(hidden), &readers)));
         }
         for server in [WebServer::Host, WebServer::Board] {
             for program in ["/bin/true", "/root/bin/gua", "/home/ada/bin/gua"] {
@@ -352,7 +332,7 @@ mod tests {
             program: "/usr/bin/gua".into(),
             options: &[],
             port: 0,
-            asks: None,
+            asks: String::new(),
         };
         let unit = text(&facts(WebServer::Host));
         assert!(unit.contains("\nExecStart=/usr/bin/gua serve\n"), "{unit}");
