@@ -41,7 +41,7 @@ impl HostFacts {
             has_containers: containers == ContainerOwners::Name && has_container_runtime(&root),
             has_network_names: has_network_names(&place.file("/etc/nsswitch.conf")),
             has_alerts: alerts.iter().any(needs_network),
-            has_terminals: alerts.iter().any(writes_to_terminals),
+            has_terminals: (alerts.iter()).any(|alert| alert.value.target == Target::Write),
             device_group: device_group(&place.file("/dev/nvidiactl")),
             settings: own.map(absolute).transpose()?,
         })
@@ -53,10 +53,6 @@ pub(super) fn own_settings(loaded: &Loaded) -> Option<&Path> {
     let own = loaded.files.first()?;
     let is_there = own.state != FileState::Absent && own.path != loaded.inputs.system_file;
     is_there.then_some(&own.path)
-}
-
-fn writes_to_terminals(alert: &Listed<Alert>) -> bool {
-    alert.value.target == Target::Write
 }
 
 fn needs_network(alert: &Listed<Alert>) -> bool {

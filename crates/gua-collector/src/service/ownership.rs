@@ -81,14 +81,8 @@ fn belongs(path: &Path, db: &Path) -> bool {
     if path == salt::of_history(db) {
         return true;
     }
-    let name = |path: &Path| {
-        path.file_name()
-            .map(|name| name.as_encoded_bytes().to_vec())
-    };
-    match (name(path), name(db)) {
-        (Some(name), Some(db)) => name.starts_with(&db),
-        _ => false,
-    }
+    let names = path.file_name().zip(db.file_name());
+    names.is_some_and(|(name, db)| name.as_encoded_bytes().starts_with(db.as_encoded_bytes()))
 }
 
 /// Names of the entries of an open directory.

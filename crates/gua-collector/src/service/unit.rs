@@ -271,7 +271,9 @@ fn sandbox(facts: &UnitFacts) -> String {
         .chain(secrets)
         .map(|(name, path)| credential(name, path))
         .collect();
-    let mut devices: String = devices()
+    // Minor numbers of the driver's devices: GPUs, `nvidia-modeset` and `nvidiactl` (nvidia's kernel module, `nv.h`).
+    let mut devices: String = (0..32)
+        .chain(254..=255)
         .map(|minor| format!("DeviceAllow=/dev/char/195:{minor} rw\n"))
         .collect();
     if host.has_terminals {
@@ -344,11 +346,6 @@ pub(super) fn without_board(unit: &str) -> String {
         None => format!("{line}\n"),
     });
     kept.collect()
-}
-
-/// Minor numbers of the driver's devices: GPUs, `nvidia-modeset` and `nvidiactl` (nvidia's kernel module, `nv.h`).
-fn devices() -> impl Iterator<Item = u8> {
-    (0..32).chain(254..=255)
 }
 
 /// A file that systemd copies for the service when it starts, because its user cannot read it. gua finds it in
