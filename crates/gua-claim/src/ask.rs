@@ -150,14 +150,12 @@ impl ClaimDir {
             released = self.remove_claims(id, None)?;
         }
         if released.is_empty() {
-            let owner = self.visit_user_dirs(None, &mut Vec::new(), |user_dir| {
-                Ok(self.claim_in(&user_dir, id)?.map(|claim| claim.owner))
-            })?;
-            let id = id.clone();
-            return Err(match owner {
-                Some(owner) => ClaimError::NotYours { id, owner },
-                None => ClaimError::NoSuchClaim(id),
-            });
+            for user_dir in self.user_dirs(None, &mut Vec::new())? {
+                if let Some(Claim { id, owner, .. }) = self.claim_in(&user_dir?, id)? {
+                    return Err(ClaimError::NotYours { id, owner });
+                }
+            }
+            return Err(ClaimError::NoSuchClaim(id.clone()));
         }
         released.sort_by_key(|claim| claim.owner);
         Ok(released)
@@ -244,7 +242,8 @@ impl ClaimDir {
     /// Removes the claims of one user or of all that have this id.
     fn remove_claims(&self, id: &ClaimId, only: Option<Uid>) -> Result<Vec<Claim>, ClaimError> {
         let mut removed = Vec::new();
-        self.visit_user_dirs(only, &mut Vec::new(), |user_dir| {
+        for user_dir in self.user_dirs(only, &mut Vec::new())? {
+            let user_dir = user_dir?;
             if let Some(claim) = self.claim_in(&user_dir, id)? {
                 match user_dir.remove(&id.file()) {
                     Ok(()) => removed.push(claim),
@@ -252,8 +251,7 @@ impl ClaimDir {
                     Err(source) => return Err(self.cannot_write(source)),
                 }
             }
-            Ok(None::<()>)
-        })?;
+        }
         Ok(removed)
     }
 

@@ -116,12 +116,10 @@ impl ClaimDir {
         let mut taken = ReadEvents::default();
         let mut limits = Limits::default();
         let mut problems = Vec::new();
-        self.visit_user_dirs(None, &mut problems, |user_dir| {
-            taken
-                .read(&user_dir, known, &mut limits)
-                .map_err(|source| self.cannot_read(source))?;
-            Ok(None::<()>)
-        })?;
+        for user_dir in self.user_dirs(None, &mut problems)? {
+            let read = taken.read(&user_dir?, known, &mut limits);
+            read.map_err(|source| self.cannot_read(source))?;
+        }
         taken.problems = limits.names.problems;
         taken.problems.append(&mut problems);
         Ok(taken)

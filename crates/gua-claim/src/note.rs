@@ -207,12 +207,11 @@ impl ClaimDir {
     ) -> Result<Vec<T>, ClaimError> {
         let mut found = Vec::new();
         let mut allowance = Allowance::default();
-        self.visit_user_dirs(None, &mut Vec::new(), |user_dir| {
-            let entries = user_dir.entries(prefix, &mut allowance);
+        for user_dir in self.user_dirs(None, &mut Vec::new())? {
+            let entries = user_dir?.entries(prefix, &mut allowance);
             let entries = entries.map_err(|source| self.cannot_read(source))?;
             found.extend(entries.iter().filter_map(&read));
-            Ok(None::<()>)
-        })?;
+        }
         Ok(found)
     }
 }

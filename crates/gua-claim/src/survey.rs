@@ -78,37 +78,31 @@ impl ClaimDir {
             allowance: Allowance::default(),
         };
         let mut problems = Vec::new();
-        self.visit_user_dirs(None, &mut problems, |user_dir| {
+        for user_dir in self.user_dirs(None, &mut problems)? {
+            let user_dir = user_dir?;
             let may_sweep = sweep == Sweep::Ended && self.may_change(user_dir.owner);
             reading.claims(&user_dir, may_sweep).map_err(fail)?;
             reading.queue(&user_dir, may_sweep).map_err(fail)?;
             if may_sweep {
                 user_dir.sweep_unfinished(reading.now.wall.as_second());
             }
-            Ok(None::<()>)
-        })?;
-        let Reading {
-            mut survey,
-            leftovers,
-            allowance,
-            ..
-        } = reading;
-        survey.problems = allowance.problems;
+        }
+        let mut survey = reading.survey;
+        survey.problems = reading.allowance.problems;
         survey.problems.append(&mut problems);
         // Claims, tickets and user directories are counted separately; too many of a user are one problem.
         let mut too_many = HashSet::new();
         survey.problems.retain(|problem| {
             problem.trouble != Trouble::TooMany || too_many.insert(problem.owner)
         });
-        survey
-            .problems
-            .sort_by(|one, other| (one.owner, &one.name).cmp(&(other.owner, &other.name)));
+        let by_name = |problem: &Problem| (problem.owner, problem.name.clone());
+        survey.problems.sort_by_cached_key(by_name);
         let place = |waiter: &Waiter| (waiter.arrived, waiter.id());
         survey.queue.sort_by_cached_key(place);
         survey
             .claims
             .sort_by_cached_key(|live| (live.claim.owner, live.claim.id.clone()));
-        Ok((survey, leftovers))
+        Ok((survey, reading.leftovers))
     }
 
     /// Removes the claims that had ended before this sample and are not in use in it.
@@ -121,7 +115,9 @@ impl ClaimDir {
             .collect();
         for owner in owners {
             // A file that cannot be removed now does not count anyway.
-            let _ = self.visit_user_dirs(Some(owner), &mut Vec::new(), |user_dir| {
+            let mut problems = Vec::new();
+            let user_dirs = self.user_dirs(Some(owner), &mut problems);
+            for user_dir in user_dirs.into_iter().flatten().flatten() {
                 let own = leftovers.iter().filter(|left| left.owner == owner);
                 for leftover in own.filter(is_older) {
                     let Ok(Some(Ok(entry))) = user_dir.read(&leftover.name) else {
@@ -133,8 +129,7 @@ impl ClaimDir {
                         let _ = user_dir.remove(&leftover.name);
                     }
                 }
-                Ok(None::<()>)
-            });
+            }
         }
     }
 

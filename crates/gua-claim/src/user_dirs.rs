@@ -22,30 +22,30 @@ pub(crate) const USER_DIR_PREFIX: &str = "gua-claims-";
 const MAX_USER_DIRS: usize = 64;
 
 impl ClaimDir {
-    /// Visits the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
-    /// descriptors or memory. Ends with the first result of `visit`. An entry that has the name of a user directory but is not
-    /// one, or that exceeds the maximum number, is added to `problems`.
-    pub(crate) fn visit_user_dirs<B>(
+    /// Opens the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
+    /// descriptors or memory. An entry that has the name of a user directory but is not one, or that exceeds the maximum
+    /// number, is added to `problems`.
+    pub(crate) fn user_dirs(
         &self,
         only: Option<Uid>,
         problems: &mut Vec<Problem>,
-        mut visit: impl FnMut(UserDir) -> Result<Option<B>, ClaimError>,
-    ) -> Result<Option<B>, ClaimError> {
-        let fail = |source| self.cannot_read(source);
+    ) -> Result<impl Iterator<Item = Result<UserDir, ClaimError>>, ClaimError> {
+        let entries = Dir::read_from(self.handle()).map_err(|source| self.cannot_read(source))?;
         let mut met: HashMap<Uid, usize> = HashMap::new();
-        for entry in Dir::read_from(self.handle()).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
+        Ok(entries.filter_map(move |entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(source) => return Some(Err(self.cannot_read(source))),
+            };
             let name = entry.file_name();
             if !name.to_bytes().starts_with(USER_DIR_PREFIX.as_bytes()) {
-                continue;
+                return None;
             }
-            // Removed meanwhile.
-            let Ok(facts) = statat(self.handle(), name, AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
-            };
+            // An error means that it was removed meanwhile.
+            let facts = statat(self.handle(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let owner = Uid(facts.st_uid);
             if only.is_some_and(|user| user != owner) {
-                continue;
+                return None;
             }
             let met = met.entry(self.person(owner)).or_default();
             *met += 1;
@@ -54,17 +54,11 @@ impl ClaimDir {
                     let name = name.to_string_lossy();
                     problems.push(Problem::new(owner, &name, Trouble::TooMany));
                 }
-                continue;
+                return None;
             }
-            let Ok(name) = name.to_str() else { continue };
-            let Some(user_dir) = self.user_dir(name, owner, problems)? else {
-                continue;
-            };
-            if let Some(found) = visit(user_dir)? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+            self.user_dir(name.to_str().ok()?, owner, problems)
+                .transpose()
+        }))
     }
 
     /// Returns the user directory of that name, if only its owner can have written it.
@@ -106,16 +100,15 @@ impl ClaimDir {
 
     /// Returns the caller's own user directory, if it exists.
     pub(crate) fn existing_user_dir(&self) -> Result<Option<UserDir>, ClaimError> {
-        let is_own = |user_dir: &UserDir| user_dir.owner == self.me();
-        let found = self.visit_user_dirs(Some(self.me()), &mut Vec::new(), |user_dir| {
-            Ok(Some(user_dir).filter(is_own))
-        })?;
-        if let Some(user_dir) = &found {
-            user_dir
-                .open_to_readers()
-                .map_err(|source| self.cannot_write(source))?;
+        for user_dir in self.user_dirs(Some(self.me()), &mut Vec::new())? {
+            let user_dir = user_dir?;
+            if user_dir.owner == self.me() {
+                let opened = user_dir.open_to_readers();
+                opened.map_err(|source| self.cannot_write(source))?;
+                return Ok(Some(user_dir));
+            }
         }
-        Ok(found)
+        Ok(None)
     }
 
     /// Returns the caller's own user directory and creates it if it does not exist; under the lock, so that there is
