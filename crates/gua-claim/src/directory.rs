@@ -124,10 +124,7 @@ impl ClaimDir {
 
     /// Acquires the lock, waiting for at most `LOCK_WAIT`.
     pub(crate) fn lock(&self) -> Result<Lock, ClaimError> {
-        let fail = |source| ClaimError::Lock {
-            path: self.path.clone(),
-            source,
-        };
+        let fail = |source| self.cannot("lock the claims directory", source);
         // A lock belongs to the open file description and not to the process: each caller opens its own, so threads
         // exclude each other too.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

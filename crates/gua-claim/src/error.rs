@@ -49,12 +49,13 @@ pub enum ClaimError {
         waited.as_secs()
     )]
     Busy { path: PathBuf, waited: Duration },
-    #[error("cannot lock the claims directory `{}`", path.display())]
-    Lock { path: PathBuf, source: Errno },
-    #[error("cannot read the claims in `{}`", path.display())]
-    Read { path: PathBuf, source: Errno },
-    #[error("cannot write in the claims directory `{}`", path.display())]
-    Write { path: PathBuf, source: Errno },
+    /// `what` is the operation.
+    #[error("cannot {what} `{}`", path.display())]
+    Directory {
+        what: &'static str,
+        path: PathBuf,
+        source: Errno,
+    },
     #[error("uid {owner} has too many {what} in the claims directory")]
     TooMany { owner: Uid, what: &'static str },
     #[error("a claim can last {} s at most", MAX_LEASE.as_secs())]

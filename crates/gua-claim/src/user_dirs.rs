@@ -137,16 +137,15 @@ impl ClaimDir {
     }
 
     pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {
-        ClaimError::Read {
-            path: self.path().to_owned(),
-            source,
-        }
+        self.cannot("read the claims in", source)
     }
 
     pub(crate) fn cannot_write(&self, source: Errno) -> ClaimError {
-        ClaimError::Write {
-            path: self.path().to_owned(),
-            source,
-        }
+        self.cannot("write in the claims directory", source)
+    }
+
+    pub(crate) fn cannot(&self, what: &'static str, source: Errno) -> ClaimError {
+        let path = self.path().to_owned();
+        ClaimError::Directory { what, path, source }
     }
 }
