@@ -40,16 +40,9 @@ pub struct Observed {
     pub unread: Vec<GpuUuid>,
 }
 
-/// GPUs that a request matches: those to take now, and those to take once they are free.
-#[derive(Clone, Debug, Default)]
-pub struct Choice {
-    pub free: Vec<GpuUuid>,
-    pub acceptable: Vec<GpuUuid>,
-}
-
 impl Observed {
-    /// Returns the facts of a sample.
-    pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {
+    /// Returns the facts of a sample, without GPUs that a request matches.
+    pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds) -> Self {
         // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
         let draws_count = thresholds.count_graphics == CountGraphics::Yes;
         let counts = move |process: &&Process| draws_count || process.kind.computes();
@@ -67,18 +60,17 @@ impl Observed {
             let gpus = sample.gpus.iter().filter(|gpu| which(gpu));
             gpus.map(|gpu| gpu.uuid.clone()).collect()
         };
+        let at = Moment {
+            boot,
+            since_boot: sample.since_boot,
+            wall: sample.at,
+        };
         Self {
-            at: Moment {
-                boot,
-                since_boot: sample.since_boot,
-                wall: sample.at,
-            },
-            free: choice.free,
-            acceptable: choice.acceptable,
             vacant: of(&|gpu| is_vacant(gpu, thresholds)),
             gpus: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
             on_gpus: on_gpus.collect(),
             unread: of(&|gpu| gpu.compute_list.is_err()),
+            ..Self::blind(at)
         }
     }
 

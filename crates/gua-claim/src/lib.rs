@@ -63,7 +63,7 @@ pub use claim::{Claim, ClaimId, ClaimedBy, LeasedGpu, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingGpu, Event, EventId, ReadEvents, Refusal, Run};
-pub use facts::{Choice, Kernel, Life, Moment, Observed, OnGpu, PidNamespace, Session};
+pub use facts::{Kernel, Life, Moment, Observed, OnGpu, PidNamespace, Session};
 pub use gua_model::refusal::RefusalOutcome as Outcome;
 pub use note::{Keep, NUDGE_AGE, Nudge};
 pub use offer::{Grant, Offer};

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gua_claim::{
-    Choice, ClaimDir, ClaimError, Kernel, Moment, Observed, OpenError, PidNamespace, Session,
-    Survey, USUAL_PLACES,
+    ClaimDir, ClaimError, Kernel, Moment, Observed, OpenError, PidNamespace, Session, Survey,
+    USUAL_PLACES,
 };
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
@@ -143,11 +143,10 @@ pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result
         Err(error) => return Err(chain(&error)),
     };
     let kernel = HostKernel::new().map_err(|failure| failure.message)?;
-    let choice = Choice {
+    let observed = Observed {
         acceptable: free.clone(),
         free,
     };
-    let observed = Observed::new(sample, kernel.boot, &settings.thresholds(), choice);
     let survey = dir
         .survey(&observed, &kernel)
         .map_err(|error| chain(&error))?;

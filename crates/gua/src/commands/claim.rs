@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gua_claim::{
-    Choice, ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Observed,
-    PidNamespace, Survey, Waiter,
+    ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Observed, PidNamespace,
+    Survey, Waiter,
 };
 use gua_collector::claims::{Claims, Names, deadline, moment};
 use gua_model::text::short_age;
@@ -46,7 +46,7 @@ impl Seen {
         let observed = match &sample {
             Some(sample) => {
                 let (boot, thresholds) = (claims.kernel.boot, context.settings().thresholds());
-                Observed::new(sample, boot, &thresholds, Choice::default())
+                Observed::new(sample, boot, &thresholds)
             }
             None => Observed::blind(claims.kernel.now()),
         };

@@ -1,6 +1,6 @@
 //! The GPUs of a sample as an answer to a query: those that are free, and the obstacles of the others.
 
-use gua_claim::{Choice, Claim, LiveClaim, Short};
+use gua_claim::{Claim, LiveClaim, Short};
 use gua_collector::claims::{Names, Taken, deadline};
 use gua_model::pick::{
     Criteria, FreeRule, HealthRule, LastUse, Obstacle, against, is_awaited, obstacle, sort,
@@ -83,12 +83,8 @@ impl<'a> Found<'a> {
     }
 
     /// GPUs to request: the free ones, then those that are worth waiting for.
-    pub(super) fn choice(&self) -> Choice {
-        let free = self.free_uuids();
-        Choice {
-            acceptable: free.iter().chain(&self.awaited).cloned().collect(),
-            free,
-        }
+    pub(super) fn acceptable(&self) -> Vec<GpuUuid> {
+        [self.free_uuids(), self.awaited.clone()].concat()
     }
 
     /// Removes GPUs that are claimed or kept for others.

@@ -261,7 +261,11 @@ impl Requester<'_> {
     /// The facts of a sample by which claims are judged.
     fn observed(&self, found: &Found<'_>) -> Observed {
         let (boot, thresholds) = (self.claims.kernel.boot, &found.criteria.thresholds);
-        Observed::new(found.sample, boot, thresholds, found.choice())
+        Observed {
+            free: found.free_uuids(),
+            acceptable: found.acceptable(),
+            ..Observed::new(found.sample, boot, thresholds)
+        }
     }
 
     /// Confirms the offer if the GPUs are free in a sample taken after it.
