@@ -23,25 +23,22 @@ use crate::user_dir::UserDir;
 /// GPUs that are reserved for the requester until a second sample confirms them.
 #[derive(Debug)]
 pub struct Offer {
-    kept: Kept,
+    grant: Grant,
     made: Duration,
     leftovers: Vec<Leftover>,
 }
 
-/// GPUs that were granted to the requester, to be handed to the process that they are for.
+/// GPUs that were granted to the requester, to be handed to the process that they are for. They are released when it is
+/// dropped.
 #[derive(Debug)]
-pub struct Grant(Kept);
-
-/// A claim of the requesting process, released when it is dropped.
-#[derive(Debug)]
-struct Kept {
+pub struct Grant {
     /// The claim after the hand-over.
     claim: Claim,
     user_dir: UserDir,
     is_handed_over: bool,
 }
 
-impl Drop for Kept {
+impl Drop for Grant {
     fn drop(&mut self) {
         if !self.is_handed_over {
             // If the removal fails, the claim counts only while this process lives.
@@ -71,7 +68,7 @@ impl ClaimDir {
             .write(&first.id.file(), &first.to_bytes())
             .map_err(|source| self.cannot_write(source))?;
         Ok(Offer {
-            kept: Kept {
+            grant: Grant {
                 claim,
                 user_dir,
                 is_handed_over: false,
@@ -93,7 +90,7 @@ impl ClaimDir {
 
 impl Offer {
     pub fn gpus(&self) -> &[GpuUuid] {
-        &self.kept.claim.gpus
+        &self.grant.claim.gpus
     }
 
     /// Confirms the offer with a sample that was taken after it. `None` if one of the GPUs is no longer free, or the sample
@@ -110,20 +107,20 @@ impl Offer {
             return None;
         }
         dir.sweep(&self.leftovers, observed, kernel);
-        Some(Grant(self.kept))
+        Some(self.grant)
     }
 }
 
 impl Grant {
     /// Returns the claim after the hand-over.
     pub fn claim(&self) -> &Claim {
-        &self.0.claim
+        &self.claim
     }
 
     /// Transfers the claim to the process that it is for. Call it once the answer is printed: until then the claim ends
     /// with the requester.
     pub fn hand_over(mut self, dir: &ClaimDir, kernel: &dyn Kernel) -> Result<Claim, ClaimError> {
-        let claim = &self.0.claim;
+        let claim = &self.claim;
         if kernel.standing(&claim.for_process) == Life::Ended {
             return Err(ClaimError::ProcessEnded);
         }
@@ -131,9 +128,9 @@ impl Grant {
         if kernel.now().since_boot >= claim.deadline {
             return Err(ClaimError::TooLate(claim.id.clone()));
         }
-        match self.0.user_dir.replace(&claim.id.file(), &claim.to_bytes()) {
+        match self.user_dir.replace(&claim.id.file(), &claim.to_bytes()) {
             Ok(()) => {
-                self.0.is_handed_over = true;
+                self.is_handed_over = true;
                 Ok(claim.clone())
             }
             // The claim was released meanwhile, so the GPUs may belong to another process.
