@@ -153,8 +153,8 @@ impl ReadEvents {
                 };
                 let garbled = || Problem::new(user_dir.owner, &id.name, Trouble::Garbled);
                 match entry.and_then(|entry| from_bytes(&entry.bytes).ok_or_else(garbled)) {
-                    Ok(Known::Event(event)) => self.new.push((id.clone(), event)),
-                    Ok(Known::Later) => self.passed_over.push(id.clone()),
+                    Ok(Some(event)) => self.new.push((id.clone(), event)),
+                    Ok(None) => self.passed_over.push(id.clone()),
                     Err(problem) => {
                         self.passed_over.push(id.clone());
                         limits.names.problems.push(problem);
@@ -165,12 +165,6 @@ impl ReadEvents {
         }
         Ok(())
     }
-}
-
-enum Known {
-    Event(Event),
-    /// A kind or a version of a later `gua`.
-    Later,
 }
 
 #[derive(Deserialize)]
@@ -191,15 +185,16 @@ fn to_bytes(event: &Event) -> Vec<u8> {
     serde_json::to_vec(&Written { version, event }).expect("plain fields always fit JSON")
 }
 
-fn from_bytes(bytes: &[u8]) -> Option<Known> {
+/// Parses an event; `None` if it is damaged, and `Some(None)` for a kind or a version of a later `gua`.
+fn from_bytes(bytes: &[u8]) -> Option<Option<Event>> {
     let envelope: Envelope = serde_json::from_slice(bytes).ok()?;
     if envelope.version > VERSION {
-        return Some(Known::Later);
+        return Some(None);
     }
     let event = match envelope.kind.as_str() {
         "refusal" => Event::Refusal(serde_json::from_value(envelope.body).ok()?),
         "run" => Event::Run(serde_json::from_value(envelope.body).ok()?),
-        _ => return Some(Known::Later),
+        _ => return Some(None),
     };
-    Some(Known::Event(event))
+    Some(Some(event))
 }

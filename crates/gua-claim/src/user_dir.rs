@@ -114,7 +114,7 @@ impl UserDir {
             used.report(self.owner, &self.name, problems);
             return Ok(Vec::new());
         }
-        let mut found = match names(&self.directory, prefix) {
+        let (mut names, is_all) = match names(&self.directory, prefix) {
             Ok(found) => found,
             Err(Errno::NOENT) => return Ok(Vec::new()),
             Err(error) if is_ours(error) => return Err(error),
@@ -125,12 +125,12 @@ impl UserDir {
             }
         };
         let most = left.min(MAX_FILES);
-        if found.names.len() > most || !found.is_all {
-            found.names.truncate(most);
+        if names.len() > most || !is_all {
+            names.truncate(most);
             used.report(self.owner, &self.name, problems);
         }
-        used.files += 1 + found.names.len();
-        Ok(found.names)
+        used.files += 1 + names.len();
+        Ok(names)
     }
 
     /// Reads the files with this prefix, up to the limits. Files that do not count are reported.
@@ -239,10 +239,10 @@ impl UserDir {
 
     /// Removes the unfinished files of killed writers.
     pub(crate) fn sweep_unfinished(&self, now_seconds: i64) {
-        let Ok(found) = names(&self.directory, UNFINISHED) else {
+        let Ok((found, _)) = names(&self.directory, UNFINISHED) else {
             return;
         };
-        for name in found.names.into_iter().take(MAX_FILES) {
+        for name in found.into_iter().take(MAX_FILES) {
             let changed = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
             if changed.is_ok_and(|facts| facts.st_ctime + UNFINISHED_SECONDS < now_seconds) {
                 let _ = self.remove(&name);
@@ -300,14 +300,9 @@ pub(crate) fn is_ours(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
 
-struct Names {
-    names: Vec<String>,
-    /// Whether the directory was read to its end.
-    is_all: bool,
-}
-
-/// Returns the names in a directory with this prefix, sorted, so that every reader sees the same ones first.
-fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
+/// Returns the names in a directory with this prefix, sorted, so that every reader sees the same ones first, and whether the
+/// directory was read to its end.
+fn names(directory: impl AsFd, prefix: &str) -> Result<(Vec<String>, bool), Errno> {
     let mut names = Vec::new();
     let mut is_all = true;
     for (number, entry) in Dir::read_from(directory)?.enumerate() {
@@ -323,7 +318,7 @@ fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
         }
     }
     names.sort_unstable();
-    Ok(Names { names, is_all })
+    Ok((names, is_all))
 }
 
 /// Reads the whole file; `None` if it is longer than `most`.
