@@ -71,9 +71,9 @@ pub use marks::{DESCRIPTOR_VARIABLE, MAX_MARK_LENGTH, Mark, Marks, PIPE_VARIABLE
 pub use monitor::{HwMonitor, MonitorFiles};
 pub use phases::PhaseSummary;
 pub use record::Record;
-pub use recorder::RunRecorder;
+pub use recorder::{record_end, record_start};
 pub use run_summary::{JAX_PEAK, RunFacts, RunName, RunSummary};
 pub use summary::{Summarized, build_resource_summary, summarize, summarize_paths};
-pub use supervise::{Options, Outcome, StartError, supervise};
+pub use supervise::{Options, Outcome, supervise};
 pub use tree_use::TreeSummary;
 pub use watch::{GpuLines, Scope, Watch, sample_fields};

@@ -14,16 +14,14 @@ const MAX_SUMMARY: usize = 24 << 10;
 /// Large parts of a summary that are not needed to compare runs.
 const SPARE: [&str; 3] = ["phases", "values", "notes"];
 
-/// Records the start and the end of a run. `directory` opens the shared directory.
-#[derive(Debug)]
-pub struct RunRecorder<D> {
-    pub directory: D,
-}
+/// The shared directory, or why it cannot be opened.
+type Opened = Result<ClaimDir, OpenError>;
 
-impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
-    /// Records the start. Errors are ignored, because the event of the end contains the same and more.
-    pub fn started(&self, name: &RunName, started: Timestamp) {
-        let _ = self.record(Run {
+/// Records the start of a run. Errors are ignored, because the event of the end contains the same and more.
+pub fn record_start(directory: Opened, name: &RunName, started: Timestamp) {
+    let _ = record(
+        directory,
+        Run {
             id: name.id.clone(),
             name: name.name.clone(),
             started,
@@ -31,14 +29,17 @@ impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
             exit_code: None,
             gpus: Vec::new(),
             summary: watcher::recorded().unwrap_or_default(),
-        });
-    }
+        },
+    );
+}
 
-    /// Records the end. Returns a note if that failed.
-    pub fn ended(&self, outcome: &Outcome) -> Option<String> {
-        let summary = &outcome.summary;
-        let uuids = summary.gpus.iter().map(|gpu| gpu.uuid.parse());
-        let recorded = self.record(Run {
+/// Records the end of a run. Returns a note if that failed.
+pub fn record_end(directory: Opened, outcome: &Outcome) -> Option<String> {
+    let summary = &outcome.summary;
+    let uuids = summary.gpus.iter().map(|gpu| gpu.uuid.parse());
+    let recorded = record(
+        directory,
+        Run {
             id: summary.run.id.clone(),
             name: summary.run.name.clone(),
             started: outcome.started,
@@ -46,20 +47,20 @@ impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
             exit_code: Some(outcome.end.shell_code()),
             gpus: uuids.flatten().collect(),
             summary: fitting(serde_json::to_value(summary).unwrap_or_default()),
-        });
-        let error = recorded.err()?;
-        Some(format!("cannot record the run in the history: {error}"))
-    }
+        },
+    );
+    let error = recorded.err()?;
+    Some(format!("cannot record the run in the history: {error}"))
+}
 
-    fn record(&self, run: Run) -> Result<(), String> {
-        match (self.directory)() {
-            Ok(directory) => directory
-                .record(&Event::Run(run), clock::now())
-                .map_err(|error| chain(&error)),
-            // A host without such a directory has no shared history of runs.
-            Err(OpenError::NoPlace { .. }) => Ok(()),
-            Err(error) => Err(chain(&error)),
-        }
+fn record(directory: Opened, run: Run) -> Result<(), String> {
+    match directory {
+        Ok(directory) => directory
+            .record(&Event::Run(run), clock::now())
+            .map_err(|error| chain(&error)),
+        // A host without such a directory has no shared history of runs.
+        Err(OpenError::NoPlace { .. }) => Ok(()),
+        Err(error) => Err(chain(&error)),
     }
 }
 

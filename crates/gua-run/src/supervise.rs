@@ -83,22 +83,17 @@ impl Outcome {
     }
 }
 
-/// Why the job did not start.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot start the job")]
-pub struct StartError(#[source] pub io::Error);
-
 /// Runs a job and watches it until its first process has ended; [`Outcome::conclude`] writes the summary. `on_first_sample`
 /// is called once, if the job lives until its first sample.
 pub fn supervise(
     mut options: Options,
     on_first_sample: impl FnOnce(&RunName, Timestamp),
-) -> Result<Outcome, StartError> {
-    let marks = Marks::new().map_err(StartError)?;
+) -> io::Result<Outcome> {
+    let marks = Marks::new()?;
     let command = options.command.envs(marks.variables());
     command.env(RUN_VARIABLE, &options.name.id);
     let start = Moment::now();
-    let job = Job::start(command, &marks).map_err(StartError)?;
+    let job = Job::start(command, &marks)?;
     let mut supervisor = Supervisor::new(options, job, marks, start);
     supervisor.log_start();
     supervisor.run(on_first_sample);

@@ -12,7 +12,7 @@ use gua_model::{DriverPids, VisibleDevices};
 use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
 use gua_probe::host::{self, HostRoot};
 use gua_run::{
-    End, Options, Outcome, Record, RunName, RunRecorder, Scope, StartError, end_by, supervise,
+    End, Options, Outcome, Record, RunName, Scope, end_by, record_end, record_start, supervise,
     verdict,
 };
 use gua_settings::{CUDA_VISIBLE_DEVICES, Inputs};
@@ -81,20 +81,20 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         notes,
         unknown_gpus: unknown_gpus(args, inputs),
     };
-    let recorder = RunRecorder {
-        directory: || claims::directory(context.settings()),
-    };
+    let directory = || claims::directory(context.settings());
     if let Some(lease) = &mut lease {
         lease.release_signals();
     }
-    match supervise(options, |name, started| recorder.started(name, started)) {
+    match supervise(options, |name, started| {
+        record_start(directory(), name, started)
+    }) {
         Ok(outcome) => {
             // Released before this process exits, perhaps by a signal.
             drop(lease);
-            let note = recorder.ended(&outcome);
+            let note = record_end(directory(), &outcome);
             Ok(ended(args, note, outcome))
         }
-        Err(StartError(error)) => Ok(not_started(program, &error)),
+        Err(error) => Ok(not_started(program, &error)),
     }
 }
 
