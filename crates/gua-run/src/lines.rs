@@ -113,13 +113,9 @@ impl LineFile {
         self.last_error.as_ref()
     }
 
-    /// A copy of the error; `io::Error` cannot be cloned.
-    pub(crate) fn copied_error(&self) -> Option<io::Error> {
-        let error = self.last_error.as_ref()?;
-        Some(match error.raw_os_error() {
-            Some(number) => io::Error::from_raw_os_error(number),
-            None => error.kind().into(),
-        })
+    /// Returns the error, and forgets it.
+    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
+        self.last_error.take()
     }
 }
 

@@ -198,7 +198,7 @@ fn sample_processors(path: PathBuf) -> impl FnMut() -> Sampled {
         Ok(Sampled {
             has_lines: file.write(&line),
             fault: None,
-            write_error: file.copied_error(),
+            write_error: file.take_error(),
         })
     };
     move || {
@@ -239,7 +239,7 @@ fn sample_gpus(
                 DriverFault::BackingOff { last, .. } => *last,
                 fault => fault,
             }),
-            write_error: files.copied_error(),
+            write_error: files.take_error(),
         }
     }
 }

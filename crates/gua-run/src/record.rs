@@ -45,10 +45,9 @@ impl GpuFiles {
         self.gpu.write(gpu)
     }
 
-    /// A copy of a write error.
-    pub(crate) fn copied_error(&self) -> Option<io::Error> {
-        let error = self.gpu.copied_error();
-        error.or_else(|| self.dmon.copied_error())
+    /// Returns a write error since the last call.
+    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
+        self.gpu.take_error().or(self.dmon.take_error())
     }
 }
 
