@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use gua_model::failure_log::OpenFaults;
 use gua_model::{GapReason, Outage, Problem, Sample, Tick};
+use gua_probe::clocks::{Clocks, NOTICEABLE};
 use gua_probe::fault::DriverFault;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use crate::clocks::{Clocks, NOTICEABLE};
 use crate::observer::{Observer, Options};
 use crate::open_outage::OpenOutage;
 use crate::runtime::{Runtime, Wake};

@@ -13,7 +13,6 @@ pub mod bundle;
 #[cfg(test)]
 mod captured_log;
 pub mod claims;
-pub mod clocks;
 pub mod collector;
 pub mod csv;
 pub mod daemon;
@@ -49,7 +48,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gua_model::failure::Failure;
 
-pub use clocks::Clocks;
 pub use collector::{Collector, Summary};
 pub use observer::{Observer, Options};
 pub use open_outage::OpenOutage;

@@ -9,13 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use gua_model::Sample;
+use gua_probe::clocks::Clocks;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::{Reader, Woken, sleep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-
-use crate::clocks::Clocks;
 
 /// Everything outside the process that the loop depends on.
 pub trait Runtime {

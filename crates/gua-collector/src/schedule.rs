@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::clocks::whole_intervals;
+use gua_probe::clocks::whole_intervals;
 
 /// Tick targets on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

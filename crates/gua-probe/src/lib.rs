@@ -8,6 +8,7 @@
 mod backend;
 pub mod backoff;
 pub mod clock;
+pub mod clocks;
 pub mod doctor;
 pub mod fault;
 pub mod host;

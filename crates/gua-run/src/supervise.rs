@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gua_model::{Pid, Sample, Thresholds};
 use gua_probe::clock;
+use gua_probe::clocks::Clocks;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
@@ -92,7 +93,7 @@ pub fn supervise(
     let marks = Marks::new()?;
     let command = options.command.envs(marks.variables());
     command.env(RUN_VARIABLE, &options.name.id);
-    let start = Moment::now();
+    let start = Clocks::read();
     let job = Job::start(command, &marks)?;
     let mut supervisor = Supervisor::new(options, job, marks, start);
     supervisor.log_start();
@@ -100,30 +101,11 @@ pub fn supervise(
     Ok(supervisor.finish())
 }
 
-/// One moment on three clocks: the wall clock, the clock of samples, which runs while the machine is suspended, and the
-/// clock of schedules, which does not.
-#[derive(Clone, Copy)]
-struct Moment {
-    at: Timestamp,
-    since_boot: Duration,
-    monotonic: Duration,
-}
-
-impl Moment {
-    fn now() -> Self {
-        Self {
-            at: clock::now(),
-            since_boot: clock::since_boot(),
-            monotonic: clock::monotonic(),
-        }
-    }
-}
-
 struct Supervisor {
     job: Job,
     marks: Marks,
     options: Options,
-    start: Moment,
+    start: Clocks,
     next: Duration,
     reader: Reader,
     /// Time of the open request to the driver, on the monotonic clock.
@@ -138,7 +120,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(options: Options, job: Job, marks: Marks, start: Moment) -> Self {
+    fn new(options: Options, job: Job, marks: Marks, start: Clocks) -> Self {
         let family = Family::new(ProcRoot::default(), job.pid(), Pid(std::process::id()));
         Self {
             job,
@@ -170,7 +152,7 @@ impl Supervisor {
             .with("pid", self.job.pid().0)
             .with("interval_seconds", self.options.interval.as_secs_f64());
         self.record(Record::begin);
-        self.log(self.start.at, "run_started", &data);
+        self.log(self.start.wall, "run_started", &data);
     }
 
     fn log(&mut self, at: Timestamp, event: &str, data: &Fields) {
@@ -207,7 +189,7 @@ impl Supervisor {
             }
             if mark {
                 let marks = self.marks.take();
-                self.add_marks(&marks, Moment::now());
+                self.add_marks(&marks, Clocks::read());
             }
             if woken.errors {
                 self.reader.read_errors();
@@ -223,7 +205,7 @@ impl Supervisor {
             }
             if now >= self.next {
                 if let Some(on_first_sample) = on_first_sample.take() {
-                    on_first_sample(&self.options.name, self.start.at);
+                    on_first_sample(&self.options.name, self.start.wall);
                 }
                 // The job may have been stopped for hours: samples that were missed are not made up for.
                 self.next = self.next.saturating_add(self.options.interval).max(now);
@@ -311,8 +293,8 @@ impl Supervisor {
     }
 
     /// Records marks of the job with this moment as their time.
-    fn add_marks(&mut self, marks: &[Mark], moment: Moment) {
-        let at = moment.at;
+    fn add_marks(&mut self, marks: &[Mark], moment: Clocks) {
+        let at = moment.wall;
         for mark in marks {
             if let Some(ended) = self.watch.mark(mark, at, moment.since_boot) {
                 self.record(|record| record.phase(at, &ended));
@@ -330,7 +312,7 @@ impl Supervisor {
 
     /// Ends the run. The job has ended and is not reaped yet, so its resource use can still be read.
     fn finish(mut self) -> Outcome {
-        let end = Moment::now();
+        let end = Clocks::read();
         let marks = self.marks.take_last();
         self.add_marks(&marks, end);
         let last = match self.has_scanned || self.requested.is_some() {
@@ -343,7 +325,7 @@ impl Supervisor {
         self.watch.end(end.since_boot);
         let how = self.job.end().unwrap_or(End::Code(1));
         if let Some(phase) = self.watch.phases.end(end.since_boot) {
-            self.record(|record| record.phase(end.at, &phase));
+            self.record(|record| record.phase(end.wall, &phase));
         }
         let took = end.since_boot.saturating_sub(self.start.since_boot);
         let notes = self.all_notes(end.monotonic);
@@ -352,8 +334,8 @@ impl Supervisor {
             id: self.options.name.id.clone(),
             name: self.options.name.name.clone(),
             host: self.options.name.host.clone(),
-            started: stamp(self.start.at),
-            ended: stamp(end.at),
+            started: stamp(self.start.wall),
+            ended: stamp(end.wall),
             seconds: rounded(took.as_secs_f64(), 3),
             exit_code: how.shell_code(),
             signal: match how {
@@ -368,13 +350,13 @@ impl Supervisor {
             let data = Fields::new()
                 .with("exit_code", how.shell_code())
                 .with("seconds", summary.run.seconds);
-            record.event(end.at, "run_ended", &data);
+            record.event(end.wall, "run_ended", &data);
             summary.notes.extend(record.problems());
         }
         Outcome {
             end: how,
-            started: self.start.at,
-            ended: end.at,
+            started: self.start.wall,
+            ended: end.wall,
             summary,
             record: self.options.record,
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use gua_model::{GapReason, Outage};
-use gua_probe::clock;
 use jiff::{SignedDuration, Timestamp};
+
+use crate::clock;
 
 /// One point in time on three clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Clocks {
 }
 
 /// Minimum length of a suspend, a stall or a clock step. The clocks are read one after the other, so they always differ a little.
-pub(crate) const NOTICEABLE: Duration = Duration::from_secs(1);
+pub const NOTICEABLE: Duration = Duration::from_secs(1);
 /// Divisor of the elapsed time for the largest change that still counts as slewing. NTP slews by at most 500 parts in a
 /// million (adjtimex(2)); four times that is a step.
 const SLEW: u32 = 500;
@@ -108,7 +109,7 @@ fn read_together(read: impl Fn() -> Clocks, monotonic: impl Fn() -> Duration) ->
 }
 
 /// Number of whole intervals in a time.
-pub(crate) fn whole_intervals(time: Duration, interval: Duration) -> u32 {
+pub fn whole_intervals(time: Duration, interval: Duration) -> u32 {
     u32::try_from(time.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u32::MAX)
 }
 
