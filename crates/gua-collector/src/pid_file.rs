@@ -4,12 +4,12 @@
 //! releases it when the process ends, however it ends. Only the holder of the lock removes the file, so a newer file is
 //! never removed by mistake.
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_files::FileError;
+use gua_files::{FileError, is_at};
 
 /// Maximum size that is read; a PID has at most seven digits.
 const MAX_BYTES: u64 = 64;
@@ -56,10 +56,10 @@ impl PidFile {
 
     /// Whether a running collector has locked the file.
     pub fn is_locked(&self) -> bool {
-        match gua_files::open_regular(&self.path) {
-            Ok(file) => is_locked(&file),
-            Err(_) => false,
-        }
+        let file = gua_files::open_regular(&self.path);
+        // A lock acquired here is released when the file is closed.
+        let lock = file.map(|file| file.try_lock_shared());
+        matches!(lock, Ok(Err(TryLockError::WouldBlock)))
     }
 
     /// Removes the file if it still contains this PID and is not locked.
@@ -67,10 +67,7 @@ impl PidFile {
         let Ok(mut file) = gua_files::open_regular(&self.path) else {
             return;
         };
-        if file.try_lock().is_ok()
-            && is_same_file(&file, &self.path)
-            && read_pid(&mut file) == Some(pid)
-        {
+        if file.try_lock().is_ok() && is_at(&file, &self.path) && read_pid(&mut file) == Some(pid) {
             // If this fails, the next start overwrites the file.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -89,7 +86,7 @@ impl PidFile {
                 Err(TryLockError::Error(error)) => return Err(failed(error).into()),
             }
             // If the file was removed between opening and locking, the lock is on an unlinked file.
-            if is_same_file(&file, &self.path) {
+            if is_at(&file, &self.path) {
                 write_pid(&mut file, own_pid).map_err(&failed)?;
                 return Ok(LockedPidFile {
                     file,
@@ -105,7 +102,7 @@ impl PidFile {
 
 impl Drop for LockedPidFile {
     fn drop(&mut self) {
-        if is_same_file(&self.file, &self.path) {
+        if is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -122,18 +119,6 @@ fn read_pid(file: &mut File) -> Option<u32> {
     file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let pid: i32 = text.trim().parse().ok()?;
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
-}
-
-fn is_locked(file: &File) -> bool {
-    // A lock acquired here is released when the file is closed.
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
-}
-
-/// Whether the path still refers to the open file.
-fn is_same_file(file: &File, path: &Path) -> bool {
-    let identity = |facts: Metadata| (facts.dev(), facts.ino());
-    let named = std::fs::metadata(path).map(identity).ok();
-    named.is_some() && file.metadata().map(identity).ok() == named
 }
 
 #[cfg(test)]

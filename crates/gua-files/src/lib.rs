@@ -178,6 +178,13 @@ fn without_path(error: io::Error) -> io::Error {
     }
 }
 
+/// Whether a path still names an open file.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |facts: Metadata| (facts.dev(), facts.ino());
+    let opened = file.metadata().map(identity);
+    opened.is_ok_and(|opened| path.metadata().is_ok_and(|facts| identity(facts) == opened))
+}
+
 /// Directory that contains a path; `.` for a bare file name.
 pub fn directory(path: &Path) -> &Path {
     match path.parent() {

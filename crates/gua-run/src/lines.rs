@@ -1,10 +1,9 @@
 //! An append-only file of lines. Each line is passed to the kernel as a whole, so that `tail -f` shows it at once and a crash
 //! of this process loses nothing. A line that cannot be written is lost and counted; later ones are tried.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// An append-only file of lines.
@@ -72,9 +71,7 @@ impl LineFile {
 
     /// Whether the path still names this file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let place = |facts: Metadata| (facts.dev(), facts.ino());
-        let own = self.file.metadata().map(place);
-        own.is_ok_and(|own| path.metadata().is_ok_and(|facts| place(facts) == own))
+        gua_files::is_at(&self.file, path)
     }
 
     /// Continues in another file. The count of lost lines is kept.
