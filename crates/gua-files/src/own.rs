@@ -96,7 +96,8 @@ pub(crate) fn follow_own_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         match path.symlink_metadata() {
-            Ok(facts) if facts.is_symlink() => check_link_owner(&facts)?,
+            Ok(facts) if facts.is_symlink() && facts.uid() == 0 => {}
+            Ok(facts) if facts.is_symlink() => check(facts.uid(), geteuid().as_raw())?,
             _ => return Ok(path),
         }
         let target = directory(&path).join(path.read_link()?);
@@ -106,13 +107,6 @@ pub(crate) fn follow_own_links(path: &Path) -> io::Result<PathBuf> {
         path = target;
     }
     Err(Errno::LOOP.into())
-}
-
-fn check_link_owner(facts: &Metadata) -> io::Result<()> {
-    match facts.uid() {
-        0 => Ok(()),
-        owner => check(owner, geteuid().as_raw()),
-    }
 }
 
 fn check_owner(facts: &Metadata, expected: u32) -> io::Result<()> {
