@@ -97,7 +97,8 @@ pub(crate) fn kilobytes(text: &str, name: &str) -> Option<Bytes> {
 
 /// Reads at most `limit` bytes of a file: files of `/proc` are short.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // Room for most of these files, so that they are read in one call.
+    let mut bytes = Vec::with_capacity(4096);
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

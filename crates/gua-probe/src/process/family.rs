@@ -5,8 +5,7 @@
 //! one until it ends. Of other processes only the pids are remembered.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
 use std::time::Duration;
 
 use gua_model::id::{Pid, StartTicks};
@@ -19,9 +18,6 @@ use crate::host::time::of_ticks;
 
 /// Number of reads after which other processes are checked again: their pids may have been reused.
 const RECHECK: u32 = 60;
-
-/// Maximum length of a stat line and of `/proc/PID/io`.
-const MAX_BYTES: usize = 4096;
 
 /// A process and its descendants.
 #[derive(Debug)]
@@ -36,7 +32,6 @@ pub struct Family {
     /// Resources of members that the keeper has reaped.
     reaped: Spent,
     most: Spent,
-    buffer: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,9 +83,8 @@ impl Family {
             scans: 0,
             reaped: Spent::default(),
             most: Spent::default(),
-            buffer: vec![0; MAX_BYTES],
         };
-        if let Some(seen) = family.stat(top) {
+        if let Ok((_, seen)) = family.root.stat(top) {
             family.join(top, &seen);
         }
         family
@@ -124,13 +118,14 @@ impl Family {
             ended: Vec::new(),
         };
         let (mut sum, mut has_storage) = (self.reaped, false);
-        let mut members = std::mem::take(&mut self.members);
-        members.retain(|pid, member| {
-            let seen = self.stat(*pid);
-            let Some(seen) = seen.filter(|seen| seen.start == member.start.0) else {
+        self.members.retain(|pid, member| {
+            let seen = self.root.stat(*pid).ok();
+            let seen = seen.filter(|(_, seen)| seen.start == member.start.0);
+            let Some((_, seen)) = seen else {
                 return false;
             };
-            let storage = self.storage(*pid);
+            let io = self.root.read(*pid, "io").ok();
+            let storage = io.and_then(|text| parse::storage(&text));
             has_storage |= storage.is_some();
             let (read, written) = storage.unwrap_or_default();
             let now = Spent {
@@ -149,7 +144,6 @@ impl Family {
             }
             true
         });
-        self.members = members;
         // The kernel drops the resources of a child whose parent ignores its end.
         self.most = self.most.with(sum, u64::max);
         found.processor = of_ticks(self.most.ticks);
@@ -171,7 +165,11 @@ impl Family {
 
     fn find_new(&mut self) {
         self.scans = self.scans.wrapping_add(1);
-        let Ok(present) = self.pids() else { return };
+        let Ok(entries) = fs::read_dir(&self.root.0) else {
+            return;
+        };
+        let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(Pid);
+        let present: HashSet<Pid> = entries.flatten().filter_map(pid).collect();
         if self.scans.is_multiple_of(RECHECK) {
             self.strangers.clear();
         } else {
@@ -183,7 +181,7 @@ impl Family {
             let is_known = self.members.contains_key(&pid)
                 || self.strangers.contains(&pid)
                 || self.excluded.contains(&pid);
-            if !is_known && let Some(seen) = self.stat(pid) {
+            if !is_known && let Ok((_, seen)) = self.root.stat(pid) {
                 new.insert(pid, seen);
             }
         }
@@ -211,29 +209,6 @@ impl Family {
             spent: Spent::default(),
         };
         self.members.insert(pid, member);
-    }
-
-    fn pids(&self) -> io::Result<HashSet<Pid>> {
-        let entries = fs::read_dir(&self.root.0)?;
-        Ok(entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
-            .collect())
-    }
-
-    fn stat(&mut self, pid: Pid) -> Option<Stat> {
-        Some(parse::stat(self.read(pid, "stat")?)?.1)
-    }
-
-    fn storage(&mut self, pid: Pid) -> Option<(u64, u64)> {
-        parse::storage(self.read(pid, "io")?)
-    }
-
-    fn read(&mut self, pid: Pid, name: &str) -> Option<&[u8]> {
-        let mut path = self.root.0.join(pid.to_string());
-        path.push(name);
-        let length = File::open(path).ok()?.read(&mut self.buffer).ok()?;
-        self.buffer.get(..length)
     }
 }
 
