@@ -5,16 +5,16 @@ use gua_model::run::WatcherState;
 use gua_model::{Pid, ProcessKey, StartTicks};
 use gua_probe::process::ProcessTable;
 use gua_probe::process::lineage::{Life, Lineage};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 /// The part of the event that names the process.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Recorded {
     process: Process,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Process {
     pid: u32,
     start: u64,
@@ -29,16 +29,13 @@ pub(crate) fn recorded() -> Option<Map<String, Value>> {
         Pid(std::process::id()),
         ProcessTable::default().boot().ok()?,
     )?;
-    let process = Process {
-        pid: own.pid.0,
-        start: own.start.0,
-        boot: own.boot.to_string(),
-        namespace: lineage.namespace()?,
-    };
-    match serde_json::to_value(Recorded { process }) {
-        Ok(Value::Object(event)) => Some(event),
-        _ => None,
-    }
+    let process = json!({
+        "pid": own.pid.0,
+        "start": own.start.0,
+        "boot": own.boot.to_string(),
+        "namespace": lineage.namespace()?,
+    });
+    Some(Map::from_iter([("process".to_owned(), process)]))
 }
 
 /// State of the process that an event names.
