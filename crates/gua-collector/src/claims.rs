@@ -15,8 +15,8 @@ use gua_model::failure::Failure;
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample, Uid};
 use gua_probe::clock;
 use gua_probe::host::{HostRoot, locks};
-use gua_probe::process::lineage::{Life, Lineage};
-use gua_probe::process::{ProcessTable, sub_uids};
+use gua_probe::process::lineage::Life;
+use gua_probe::process::{ProcRoot, ProcessTable, sub_uids};
 use gua_settings::Settings;
 
 pub use self::names::{Names, deadline, moment};
@@ -31,7 +31,7 @@ pub struct Claims {
 /// The kernel of this host.
 #[derive(Debug)]
 pub struct HostKernel {
-    lineage: Lineage,
+    proc: ProcRoot,
     pub boot: BootId,
 }
 
@@ -43,14 +43,14 @@ impl HostKernel {
             Failure::failed(format!("cannot read the boot id ({why})"))
         })?;
         Ok(Self {
-            lineage: Lineage::default(),
+            proc: ProcRoot::default(),
             boot,
         })
     }
 
     /// A process with this PID, if it is visible.
     pub fn process(&self, pid: Pid) -> Option<ProcessKey> {
-        self.lineage.process(pid, self.boot)
+        self.proc.process(pid, self.boot)
     }
 }
 
@@ -64,23 +64,23 @@ impl Kernel for HostKernel {
     }
 
     fn namespace(&self) -> Option<PidNamespace> {
-        self.lineage.namespace().map(PidNamespace)
+        self.proc.pid_namespace().map(PidNamespace)
     }
 
     fn standing(&self, process: &ProcessKey) -> Life {
-        self.lineage.life(process)
+        self.proc.life(process)
     }
 
     fn user(&self, process: &ProcessKey) -> Option<Uid> {
-        self.lineage.user(process)
+        self.proc.user(process)
     }
 
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
-        self.lineage.descends(process, ancestor)
+        self.proc.descends(process, ancestor)
     }
 
     fn session(&self, process: &ProcessKey) -> Option<Session> {
-        self.lineage.session(process).map(Session)
+        self.proc.session(process).map(Session)
     }
 }
 
@@ -146,6 +146,7 @@ pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result
     let observed = Observed {
         acceptable: free.clone(),
         free,
+        ..Observed::new(sample, kernel.boot, &settings.thresholds())
     };
     let survey = dir
         .survey(&observed, &kernel)

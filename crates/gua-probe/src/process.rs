@@ -57,7 +57,7 @@ const READ_AGAIN: Duration = Duration::from_mins(10);
 const MAX_BYTES: u64 = 4096;
 
 /// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
-const MAX_CHAIN_LENGTH: usize = 64;
+const MAX_CHAIN_LENGTH: usize = 256;
 
 /// Directory of the kernel's process files. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 
 use gua_model::run::WatcherState;
 use gua_model::{Pid, ProcessKey, StartTicks};
-use gua_probe::process::ProcessTable;
-use gua_probe::process::lineage::{Life, Lineage};
+use gua_probe::process::lineage::Life;
+use gua_probe::process::{ProcRoot, ProcessTable};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -24,8 +24,8 @@ struct Process {
 
 /// This process, for the event.
 pub(crate) fn recorded() -> Option<Map<String, Value>> {
-    let lineage = Lineage::default();
-    let own = lineage.process(
+    let proc = ProcRoot::default();
+    let own = proc.process(
         Pid(std::process::id()),
         ProcessTable::default().boot().ok()?,
     )?;
@@ -33,7 +33,7 @@ pub(crate) fn recorded() -> Option<Map<String, Value>> {
         "pid": own.pid.0,
         "start": own.start.0,
         "boot": own.boot.to_string(),
-        "namespace": lineage.namespace()?,
+        "namespace": proc.pid_namespace()?,
     });
     Some(Map::from_iter([("process".to_owned(), process)]))
 }
@@ -53,12 +53,12 @@ fn judged(event: &str) -> Option<WatcherState> {
     if key.boot != ProcessTable::default().boot().ok()? {
         return Some(WatcherState::Lost);
     }
-    let lineage = Lineage::default();
+    let proc = ProcRoot::default();
     // In another namespace the same number is another process.
-    if process.namespace != lineage.namespace()? {
+    if process.namespace != proc.pid_namespace()? {
         return None;
     }
-    Some(match lineage.life(&key) {
+    Some(match proc.life(&key) {
         Life::Running | Life::Stopped => WatcherState::Running,
         Life::Ended => WatcherState::Lost,
         Life::Unknown => WatcherState::Unknown,

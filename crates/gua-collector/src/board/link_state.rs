@@ -7,8 +7,8 @@ use gua_files::beside;
 use gua_model::chain::chain;
 use gua_model::id::{Pid, ProcessKey};
 use gua_model::text::sanitize;
-use gua_probe::process::ProcessTable;
-use gua_probe::process::lineage::{Life, Lineage};
+use gua_probe::process::lineage::Life;
+use gua_probe::process::{ProcRoot, ProcessTable};
 use gua_wire::CloudConfig;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -123,7 +123,7 @@ impl StreamState {
     /// The state of this process's stream; `None` if the process cannot be identified.
     pub fn of_this_process(is_connected: bool) -> Option<Self> {
         let boot = ProcessTable::default().boot().ok()?;
-        let daemon = Lineage::default().process(Pid(std::process::id()), boot)?;
+        let daemon = ProcRoot::default().process(Pid(std::process::id()), boot)?;
         Some(Self {
             daemon,
             is_connected,
@@ -133,7 +133,7 @@ impl StreamState {
     /// Whether the daemon that wrote it is still running.
     pub fn is_current(&self) -> bool {
         ProcessTable::default().boot() == Ok(self.daemon.boot)
-            && Lineage::default().life(&self.daemon) != Life::Ended
+            && ProcRoot::default().life(&self.daemon) != Life::Ended
     }
 }
 

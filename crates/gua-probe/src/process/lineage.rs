@@ -6,34 +6,21 @@ use std::os::unix::fs::MetadataExt as _;
 
 pub use gua_model::id::Life;
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
-use gua_model::reading::{Missing, Reading};
+use gua_model::reading::Missing;
 
 use super::ProcRoot;
-use super::parse::{self, Stat};
+use super::parse;
 
-/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
-const DEEPEST: usize = 256;
-
-/// The processes of a host.
-#[derive(Clone, Debug, Default)]
-pub struct Lineage {
-    root: ProcRoot,
-}
-
-impl Lineage {
-    pub fn new(root: ProcRoot) -> Self {
-        Self { root }
-    }
-
+impl ProcRoot {
     /// Returns the inode of this process's pid namespace; `None` if the kernel does not report it.
-    pub fn namespace(&self) -> Option<u64> {
-        let facts = std::fs::metadata(self.root.0.join("self/ns/pid"));
+    pub fn pid_namespace(&self) -> Option<u64> {
+        let facts = std::fs::metadata(self.0.join("self/ns/pid"));
         facts.ok().map(|facts| facts.ino())
     }
 
     /// Returns the process that has this pid now; `None` if none is visible.
     pub fn process(&self, pid: Pid, boot: BootId) -> Option<ProcessKey> {
-        let found = self.read(pid).ok()?;
+        let (_, found) = self.stat(pid).ok()?;
         Some(ProcessKey {
             boot,
             pid,
@@ -43,14 +30,11 @@ impl Lineage {
 
     /// Returns the state of a process. The caller checks that it belongs to this boot.
     pub fn life(&self, process: &ProcessKey) -> Life {
-        match self.read(process.pid) {
-            Ok(found) if found.start != process.start.0 => Life::Ended,
-            Ok(found) if found.has_ended() => Life::Ended,
-            Ok(Stat {
-                state: b'T' | b't', ..
-            }) => Life::Stopped,
+        match self.stat(process.pid) {
+            Ok((_, found)) if found.start != process.start.0 || found.has_ended() => Life::Ended,
+            Ok((_, found)) if matches!(found.state, b'T' | b't') => Life::Stopped,
             Ok(_) => Life::Running,
-            Err(Missing::Gone) => Life::Ended,
+            Err(_) if self.absent(process.pid) == Missing::Gone => Life::Ended,
             Err(_) => Life::Unknown,
         }
     }
@@ -58,25 +42,21 @@ impl Lineage {
     /// Reports whether `ancestor` started the process, directly or through others that are still alive. A parent that
     /// has ended is not found: its children have another parent by then.
     pub fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
-        let Ok(mut here) = self.read(process.pid) else {
-            return false;
-        };
-        if here.start != process.start.0 || process.boot != ancestor.boot {
+        let mut chain = self.chain(process.pid, Pid(1));
+        let first = chain.next().map(|(_, _, found)| found.start);
+        if first != Some(process.start.0) || process.boot != ancestor.boot {
             return false;
         }
-        for _ in 0..DEEPEST {
-            let parent = Pid(here.parent);
-            let Ok(found) = self.read(parent) else {
-                return false;
-            };
+        let mut youngest = process.start.0;
+        for (pid, _, found) in chain {
             // A child is never older than its parent: this pid was reused.
-            if found.start > here.start {
+            if found.start > youngest {
                 return false;
             }
-            if parent == ancestor.pid {
+            if pid == ancestor.pid {
                 return found.start == ancestor.start.0;
             }
-            here = found;
+            youngest = found.start;
         }
         false
     }
@@ -84,22 +64,18 @@ impl Lineage {
     /// Returns the session of a process, which stays the same when its parents end; `None` if the process has ended or
     /// is hidden, or the session began outside of this pid namespace.
     pub fn session(&self, process: &ProcessKey) -> Option<u32> {
-        let found = self.read(process.pid).ok()?;
+        let (_, found) = self.stat(process.pid).ok()?;
         let is_it = found.start == process.start.0 && found.session != 0;
         is_it.then_some(found.session)
     }
 
     /// Returns the effective user of a process; `None` if it has ended or is hidden.
     pub fn user(&self, process: &ProcessKey) -> Option<Uid> {
-        let uids = parse::status_uids(&self.root.read(process.pid, "status").ok()?)?;
+        let uids = parse::status_uids(&self.read(process.pid, "status").ok()?)?;
         // Read last: the pid may have been reused meanwhile.
-        let is_it = self.read(process.pid).ok()?.start == process.start.0;
+        let (_, found) = self.stat(process.pid).ok()?;
+        let is_it = found.start == process.start.0;
         is_it.then_some(Uid(uids.effective))
-    }
-
-    fn read(&self, pid: Pid) -> Reading<Stat> {
-        let found = self.root.stat(pid).map_err(|_| self.root.absent(pid));
-        Ok(found?.1)
     }
 }
 
@@ -121,7 +97,7 @@ mod tests {
     }
 
     /// Writes a tree of processes: pid, state, parent, threads, start.
-    fn tree(processes: &[(u32, char, u32, u32, u64)]) -> (tempfile::TempDir, Lineage) {
+    fn tree(processes: &[(u32, char, u32, u32, u64)]) -> (tempfile::TempDir, ProcRoot) {
         let folder = tempfile::tempdir().unwrap();
         for (pid, state, parent, threads, start) in processes {
             let place = folder.path().join(pid.to_string());
@@ -133,13 +109,13 @@ mod tests {
             );
             fs::write(place.join("stat"), line).unwrap();
         }
-        let lineage = Lineage::new(ProcRoot(folder.path().to_owned()));
-        (folder, lineage)
+        let proc = ProcRoot(folder.path().to_owned());
+        (folder, proc)
     }
 
     #[test]
     fn a_process_lives_until_its_last_thread_has_ended() {
-        let (_folder, lineage) = tree(&[
+        let (_folder, proc) = tree(&[
             (10, 'S', 1, 1, 100),
             (11, 'T', 1, 1, 100),
             (12, 'Z', 1, 1, 100),
@@ -154,13 +130,13 @@ mod tests {
             (14, 100, Life::Ended),
         ];
         for (pid, start, expected) in cases {
-            assert_eq!(lineage.life(&key(pid, start)), expected, "{pid} {start}");
+            assert_eq!(proc.life(&key(pid, start)), expected, "{pid} {start}");
         }
     }
 
     #[test]
     fn descent_goes_through_living_parents_and_not_through_a_reused_pid() {
-        let (_folder, lineage) = tree(&[
+        let (_folder, proc) = tree(&[
             (1, 'S', 0, 1, 1),
             (10, 'S', 1, 1, 100),
             (11, 'S', 10, 1, 200),
@@ -179,17 +155,17 @@ mod tests {
             ((99, 1), (1, 1), false),
         ];
         for ((pid, start), (above, since), expected) in cases {
-            let found = lineage.descends(&key(pid, start), &key(above, since));
+            let found = proc.descends(&key(pid, start), &key(above, since));
             assert_eq!(found, expected, "{pid} of {above}");
         }
     }
 
     #[test]
     fn a_session_is_that_of_the_process_with_this_start() {
-        let (_folder, lineage) = tree(&[(10, 'S', 7, 1, 100), (11, 'S', 0, 1, 100)]);
-        assert_eq!(lineage.session(&key(10, 100)), Some(7));
-        assert_eq!(lineage.session(&key(10, 99)), None);
-        assert_eq!(lineage.session(&key(11, 100)), None);
+        let (_folder, proc) = tree(&[(10, 'S', 7, 1, 100), (11, 'S', 0, 1, 100)]);
+        assert_eq!(proc.session(&key(10, 100)), Some(7));
+        assert_eq!(proc.session(&key(10, 99)), None);
+        assert_eq!(proc.session(&key(11, 100)), None);
     }
 
     #[test]
@@ -208,27 +184,27 @@ mod tests {
         let mut found = leader.stdout.take().unwrap();
         found.read_exact(&mut answer).unwrap();
 
-        let lineage = Lineage::default();
+        let proc = ProcRoot::default();
         let pid = leader.id();
-        let it = lineage.process(Pid(pid), BOOT).unwrap();
-        assert_eq!(lineage.session(&it), Some(pid));
+        let it = proc.process(Pid(pid), BOOT).unwrap();
+        assert_eq!(proc.session(&it), Some(pid));
         drop(ask);
         assert!(leader.wait().unwrap().success());
-        assert_eq!(lineage.session(&it), None);
+        assert_eq!(proc.session(&it), None);
     }
 
     #[test]
     fn this_process_lives_and_descends_from_its_parent() {
-        let lineage = Lineage::default();
-        let me = lineage.process(Pid(std::process::id()), BOOT).unwrap();
+        let proc = ProcRoot::default();
+        let me = proc.process(Pid(std::process::id()), BOOT).unwrap();
         let parent = std::os::unix::process::parent_id();
-        let parent = lineage.process(Pid(parent), BOOT).unwrap();
-        assert_eq!(lineage.life(&me), Life::Running);
+        let parent = proc.process(Pid(parent), BOOT).unwrap();
+        assert_eq!(proc.life(&me), Life::Running);
         let user = rustix::process::geteuid().as_raw();
-        assert_eq!(lineage.user(&me), Some(Uid(user)));
-        assert_eq!(lineage.user(&key(me.pid.0, me.start.0 + 1)), None);
-        assert!(lineage.descends(&me, &parent));
-        assert!(!lineage.descends(&parent, &me));
-        assert_eq!(lineage.life(&key(0, 0)), Life::Ended);
+        assert_eq!(proc.user(&me), Some(Uid(user)));
+        assert_eq!(proc.user(&key(me.pid.0, me.start.0 + 1)), None);
+        assert!(proc.descends(&me, &parent));
+        assert!(!proc.descends(&parent, &me));
+        assert_eq!(proc.life(&key(0, 0)), Life::Ended);
     }
 }

@@ -3,7 +3,7 @@
 use gua_claim::{Kernel as _, Life};
 use gua_collector::claims::HostKernel;
 use gua_model::{BootId, Pid, ProcessKey, StartTicks};
-use gua_probe::process::lineage::Lineage;
+use gua_probe::process::ProcRoot;
 
 use crate::failure::Failure;
 
@@ -22,7 +22,7 @@ impl Caller {
     pub(super) fn now(named: Option<u32>) -> Self {
         let pid = Pid(named.unwrap_or_else(std::os::unix::process::parent_id));
         // The boot does not matter here.
-        let found = Lineage::default().process(pid, BootId(0));
+        let found = ProcRoot::default().process(pid, BootId(0));
         Self {
             pid,
             start: found.map(|process| process.start),
