@@ -30,9 +30,8 @@ pub(crate) trait Backend {
     /// GPU that cannot be identified is left out.
     fn read(&mut self, index: u32, now: Duration, scan: &mut Scan);
 
-    /// Appends the GPUs that were seen in earlier scans and not in this one, without readings. Returns whether there
-    /// are any.
-    fn add_lost(&mut self, scan: &mut Scan) -> bool;
+    /// Appends the GPUs that were seen in earlier scans and not in this one, without readings.
+    fn add_lost(&mut self, scan: &mut Scan);
 
     /// Lists the processes of a GPU of this scan again; `None` if the list cannot be read.
     fn list_pids(&mut self, gpu: &GpuUuid, problems: &mut Vec<Problem>) -> Option<Vec<Pid>>;
@@ -49,4 +48,6 @@ pub(crate) trait Backend {
 pub(crate) struct Scan {
     pub(crate) gpus: Vec<Gpu>,
     pub(crate) problems: Vec<Problem>,
+    /// A known GPU is gone or answers no call. The cause may be that the open library is out of date.
+    pub(crate) has_lost_gpu: bool,
 }

@@ -115,8 +115,8 @@ impl Backend for Nvml {
         }
     }
 
-    fn add_lost(&mut self, scan: &mut Scan) -> bool {
-        self.tracked.add_lost(scan)
+    fn add_lost(&mut self, scan: &mut Scan) {
+        self.tracked.add_lost(scan);
     }
 
     fn list_pids(&mut self, gpu: &GpuUuid, problems: &mut Vec<Problem>) -> Option<Vec<Pid>> {

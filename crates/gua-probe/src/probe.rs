@@ -62,14 +62,6 @@ impl std::fmt::Debug for Probe {
     }
 }
 
-/// A complete scan.
-struct Scanned {
-    driver: Driver,
-    scan: Scan,
-    /// A known GPU is gone or answers no call. The cause may be that the open library is out of date.
-    has_lost_gpu: bool,
-}
-
 impl Probe {
     pub fn new(options: ProbeOptions) -> Self {
         let kernel_log = KernelLog::open(options.kernel_log.as_deref());
@@ -95,7 +87,7 @@ impl Probe {
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
         let at = clock::now();
         let since_boot = clock::since_boot();
-        let Scanned { driver, scan, .. } = self.read()?;
+        let (driver, scan) = self.read()?;
         self.processes.end_tick();
         Ok(Sample {
             at,
@@ -127,12 +119,12 @@ impl Probe {
 
     /// Scans once, and again with the driver reopened if a GPU is lost or the driver does not answer. Reopening is
     /// retried with back-off: `nvmlInit_v2` succeeds whatever state a single GPU is in.
-    fn read(&mut self) -> Result<Scanned, DriverFault> {
+    fn read(&mut self) -> Result<(Driver, Scan), DriverFault> {
         if !self.backend.is_open() {
             self.open()?;
         }
         let first = self.scan();
-        if first.as_ref().is_ok_and(|scanned| !scanned.has_lost_gpu) {
+        if first.as_ref().is_ok_and(|(_, scan)| !scan.has_lost_gpu) {
             self.reopening.succeeded();
             return first;
         }
@@ -152,21 +144,20 @@ impl Probe {
         self.opening.record(self.backend.open())
     }
 
-    fn scan(&mut self) -> Result<Scanned, DriverFault> {
+    fn scan(&mut self) -> Result<(Driver, Scan), DriverFault> {
         let count = self.backend.begin_scan()?;
         let driver = self.backend.driver(clock::monotonic());
         let mut scan = Scan {
             gpus: std::mem::take(&mut self.buffer),
-            problems: Vec::new(),
+            ..Scan::default()
         };
-        let mut has_lost_gpu = false;
         for index in 0..count {
             let (first, now) = (scan.gpus.len(), clock::monotonic());
             self.backend.read(index, now, &mut scan);
-            has_lost_gpu |= scan.gpus.get(first).is_some_and(|gpu| !has_answered(gpu));
+            scan.has_lost_gpu |= scan.gpus.get(first).is_some_and(|gpu| !has_answered(gpu));
             self.identify(first, now, &mut scan);
         }
-        has_lost_gpu |= self.backend.add_lost(&mut scan);
+        self.backend.add_lost(&mut scan);
         if !scan.gpus.is_sorted_by_key(|gpu| gpu.index) {
             scan.gpus.sort_by_key(|gpu| gpu.index);
         }
@@ -179,16 +170,12 @@ impl Probe {
             }
             gpu.xid = xid;
         }
-        Ok(Scanned {
-            driver,
-            scan,
-            has_lost_gpu,
-        })
+        Ok((driver, scan))
     }
 
     /// Identifies the processes on the GPUs from this place on.
     fn identify(&mut self, first: usize, now: Duration, scan: &mut Scan) {
-        let Scan { gpus, problems } = scan;
+        let Scan { gpus, problems, .. } = scan;
         for gpu in &mut gpus[first..] {
             for process in &mut gpu.processes {
                 process.identity = self.processes.resolve_at(process.pid, now);

@@ -89,15 +89,13 @@ impl TrackedGpus {
         Some((gpu, device))
     }
 
-    /// Appends the GPUs that were not identified in this scan, without readings. Returns whether there are any.
-    pub(super) fn add_lost(&mut self, scan: &mut Scan) -> bool {
-        let mut has_lost = false;
+    /// Appends the GPUs that were not identified in this scan, without readings.
+    pub(super) fn add_lost(&mut self, scan: &mut Scan) {
         for gpu in self.0.iter_mut().filter(|gpu| !gpu.is_seen) {
             gpu.drop_handles();
-            has_lost = true;
+            scan.has_lost_gpu = true;
             scan.gpus.extend(gpu.without_readings(Missing::Gone));
         }
-        has_lost
     }
 
     /// Finds the GPU, or the parent of the instance, with this UUID, and the handle of the GPU or instance itself.

@@ -83,13 +83,12 @@ impl Backend for Fake {
         scan.gpus.push(gpu);
     }
 
-    fn add_lost(&mut self, scan: &mut Scan) -> bool {
-        let is_lost = self.script.borrow().is_lost;
-        if is_lost {
+    fn add_lost(&mut self, scan: &mut Scan) {
+        if self.script.borrow().is_lost {
             let lost = Gpu::without_readings(uuid(), 0, Missing::Gone);
             scan.gpus.push(lost);
+            scan.has_lost_gpu = true;
         }
-        is_lost
     }
 
     fn list_pids(&mut self, gpu: &GpuUuid, _: &mut Vec<Problem>) -> Option<Vec<Pid>> {
