@@ -88,10 +88,7 @@ impl ChildReader {
         until: Duration,
         deadline: Duration,
     ) -> Result<Answer, DriverFault> {
-        let mut room = std::mem::take(&mut self.room);
-        let answer = self.answer(&mut room, until);
-        self.room = room;
-        match answer {
+        match self.answer(until) {
             Ok(Some(answer)) => {
                 self.has_answered = true;
                 Ok(answer.map_err(|fault| self.with_last_output(fault)))
@@ -124,35 +121,37 @@ impl ChildReader {
         frame::write(&mut self.questions, &mut Vec::new(), &())
     }
 
-    fn answer(&mut self, room: &mut Vec<u8>, until: Duration) -> io::Result<Option<Answer>> {
-        room.resize(room.len().max(FIRST_ROOM), 0);
+    fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
+        self.room.resize(self.room.len().max(FIRST_ROOM), 0);
         let mut filled = 0;
-        if !self.read_until(room, &mut filled, frame::HEAD, until)? {
+        if !self.read_until(&mut filled, frame::HEAD, until)? {
             return Ok(None);
         }
-        let head = room.first_chunk().expect("the room is larger than a head");
+        let head = self
+            .room
+            .first_chunk()
+            .expect("the room is larger than a head");
         let end = frame::HEAD + frame::length(*head)?;
-        room.resize(room.len().max(end), 0);
-        if !self.read_until(room, &mut filled, end, until)? {
+        self.room.resize(self.room.len().max(end), 0);
+        if !self.read_until(&mut filled, end, until)? {
             return Ok(None);
         }
         if filled > end {
             let surplus = "more than one answer to a request";
             return Err(io::Error::new(io::ErrorKind::InvalidData, surplus));
         }
-        frame::decode_answer(&room[frame::HEAD..end]).map(Some)
+        frame::decode_answer(&self.room[frame::HEAD..end]).map(Some)
     }
 
     /// Reads until the buffer is filled up to `wanted`, or further; `false` if the deadline came first.
     fn read_until(
         &mut self,
-        room: &mut [u8],
         filled: &mut usize,
         wanted: usize,
         until: Duration,
     ) -> io::Result<bool> {
         while *filled < wanted {
-            match self.answers.read(&mut room[*filled..]) {
+            match self.answers.read(&mut self.room[*filled..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => *filled += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
