@@ -25,7 +25,7 @@ pub use self::publisher::own_cost;
 use self::publisher::{Event, Numbered, Publisher};
 use crate::observer::Options;
 use crate::sink::{Progress, Sink, SinkError};
-use crate::{VERSION, claims, location, lock};
+use crate::{VERSION, claims, location};
 
 /// Default address: loopback, and a port that no exporter in Prometheus's list of default ports uses.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
@@ -34,8 +34,7 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
 const MAX_EVENTS: usize = 1024;
 
 /// The latest snapshot, shared by the publisher and the server.
-#[derive(Debug, Default)]
-pub struct Published(Mutex<Option<Arc<Snapshot>>>);
+type Published = Mutex<Option<Arc<Snapshot>>>;
 
 /// Metrics at the last tick.
 #[derive(Clone, Debug)]
@@ -44,16 +43,6 @@ pub(crate) struct Snapshot {
     /// Time of the readings, on the monotonic clock.
     taken: Option<Duration>,
     interval: Duration,
-}
-
-impl Published {
-    fn set(&self, snapshot: Snapshot) {
-        *lock(&self.0) = Some(Arc::new(snapshot));
-    }
-
-    fn latest(&self) -> Option<Arc<Snapshot>> {
-        lock(&self.0).clone()
-    }
 }
 
 impl Snapshot {

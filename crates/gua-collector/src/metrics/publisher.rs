@@ -20,9 +20,9 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use super::{Published, Snapshot, complete};
-use crate::VERSION;
 use crate::observer::Options;
 use crate::sink::Progress;
+use crate::{VERSION, lock};
 
 /// Event from the collector's loop.
 #[derive(Debug)]
@@ -177,11 +177,12 @@ impl Publisher {
             ..HostMetrics::without_gpus(VERSION)
         };
         complete(&mut metrics, &self.settings, sample);
-        self.published.set(Snapshot {
+        let snapshot = Snapshot {
             metrics,
             taken: self.sample.as_ref().map(|(_, taken)| *taken),
             interval: progress.interval,
-        });
+        };
+        *lock(&self.published) = Some(Arc::new(snapshot));
     }
 }
 

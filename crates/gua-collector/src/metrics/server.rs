@@ -13,6 +13,7 @@ use gua_render::metrics::Form;
 use tracing::{info, warn};
 
 use super::Published;
+use crate::lock;
 use crate::timed_stream::TimedStream;
 
 /// Maximum number of open connections; more are refused.
@@ -150,7 +151,7 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
 
 /// Writes the latest snapshot, without readings that are too old.
 fn page(published: &Published, form: Form) -> Answer {
-    let Some(snapshot) = published.latest() else {
+    let Some(snapshot) = lock(published).clone() else {
         return Answer::plain(UNAVAILABLE, "no tick has completed yet; try again later\n");
     };
     let body = match snapshot.is_fresh(clock::monotonic()) {

@@ -12,6 +12,7 @@ use gua_test::{samples, wait_for};
 
 use super::*;
 use crate::history::HistorySink;
+use crate::lock;
 
 fn settings() -> Settings {
     let mut settings = Settings::defaults(&gua_settings::kind::Home(None));
@@ -75,7 +76,7 @@ fn counters_equal_the_accounts_of_the_history() {
     let published = Arc::<Published>::default();
     let reached = |second: i64| {
         wait_for("the tick", || {
-            let snapshot = published.latest()?;
+            let snapshot = lock(&published).clone()?;
             let last = snapshot.metrics.collector?.last_tick?;
             (last == at(second)).then_some(snapshot)
         })
@@ -168,7 +169,7 @@ impl Stepwise {
 
     /// Compares the counters with the history.
     fn check(&self, second: i64) {
-        let snapshot = self.published.latest().unwrap();
+        let snapshot = lock(&self.published).clone().unwrap();
         let counted = snapshot.metrics.accounts.as_ref().unwrap();
         let source = location::file_at(self.directory.path().join("gua.db"));
         let question = AccountsQuestion { until: at(second) };
@@ -247,7 +248,7 @@ fn readings_of_a_driver_that_fails_are_withdrawn() {
     let mut sink = MetricsSink::publish_to(Arc::clone(&published), history, settings()).unwrap();
     let powers = |ticks: u64| {
         wait_for("the tick", || {
-            let snapshot = published.latest()?;
+            let snapshot = lock(&published).clone()?;
             let found = snapshot
                 .metrics
                 .gpus
@@ -267,10 +268,10 @@ fn readings_of_a_driver_that_fails_are_withdrawn() {
     sink.deliver(&without_b).unwrap();
     sink.ticked(&progress(3));
     assert_eq!(powers(3), 1);
-    let gpus = published.latest().unwrap().metrics.gpus.clone();
+    let gpus = lock(&published).clone().unwrap().metrics.gpus.clone();
     assert_eq!(gpus.len(), 2);
     assert_eq!(gpus[1].state, Some(State::Unobserved));
-    let snapshot = published.latest().unwrap();
+    let snapshot = lock(&published).clone().unwrap();
     let taken = snapshot.taken.unwrap();
     assert!(snapshot.is_fresh(taken + Duration::from_secs(3)));
     assert!(!snapshot.is_fresh(taken + Duration::from_secs(4)));
@@ -284,11 +285,11 @@ fn served() -> (SocketAddr, Arc<Published>) {
     let shared = Arc::clone(&published);
     std::thread::spawn(move || server::serve(&listener, &shared));
     let metrics = HostMetrics::of_sample(&tick(3).sample, &settings().thresholds(), VERSION);
-    published.set(Snapshot {
+    *lock(&published) = Some(Arc::new(Snapshot {
         metrics,
         taken: Some(gua_probe::clock::monotonic()),
         interval: Duration::from_secs(3600),
-    });
+    }));
     (address, published)
 }
 
