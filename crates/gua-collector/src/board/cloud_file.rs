@@ -18,10 +18,6 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct CloudFile(PathBuf);
 
-/// A temporary file beside the enrolment, ready to be filled and renamed.
-#[derive(Debug)]
-pub struct PreparedFile(NewFile);
-
 impl CloudFile {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
@@ -56,9 +52,9 @@ impl CloudFile {
     ///
     /// # Errors
     /// If the directory is not writable.
-    pub fn prepare(&self) -> io::Result<PreparedFile> {
+    pub fn prepare(&self) -> io::Result<NewFile> {
         gua_files::make_private_directory(gua_files::directory(&self.0))?;
-        Ok(PreparedFile(NewFile::begin_private(&self.0, Over::Write)?))
+        NewFile::begin_private(&self.0, Over::Write)
     }
 
     /// Locks the enrolment against other processes that replace its token, until the result is dropped. The lock is a file of
@@ -87,15 +83,13 @@ impl CloudFile {
     }
 }
 
-impl PreparedFile {
-    /// Writes the enrolment and replaces the previous one.
-    ///
-    /// # Errors
-    /// If it cannot be written. The previous enrolment is then unchanged.
-    pub fn save(self, config: &CloudConfig) -> io::Result<()> {
-        (&self.0.file).write_all(config.write().as_bytes())?;
-        self.0.finish()
-    }
+/// Writes the enrolment to the prepared file, which replaces the previous one.
+///
+/// # Errors
+/// If it cannot be written. The previous enrolment is then unchanged.
+pub fn save(prepared: NewFile, config: &CloudConfig) -> io::Result<()> {
+    (&prepared.file).write_all(config.write().as_bytes())?;
+    prepared.finish()
 }
 
 #[cfg(test)]
@@ -119,16 +113,16 @@ mod tests {
         assert!(matches!(file.load(), Err(EnrolmentError::Missing(_))));
         let prepared = file.prepare().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(prepared.0.part()), 0o600);
+        assert_eq!(mode(prepared.part()), 0o600);
         assert!(!file.exists());
-        prepared.save(&config()).unwrap();
+        save(prepared, &config()).unwrap();
         assert_eq!(mode(file.path()), 0o600);
         assert_eq!(file.load().unwrap(), config());
 
         // A second enrolment replaces it; an abandoned one does not.
         drop(file.prepare().unwrap());
         assert_eq!(file.load().unwrap(), config());
-        file.prepare().unwrap().save(&config()).unwrap();
+        save(file.prepare().unwrap(), &config()).unwrap();
         let names = std::fs::read_dir(file.path().parent().unwrap()).unwrap();
         assert_eq!(names.count(), 1);
         assert!(file.remove().unwrap());

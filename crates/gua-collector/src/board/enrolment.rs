@@ -13,7 +13,7 @@ use gua_wire::cloud::CloudError;
 use tracing::{info, warn};
 
 use super::client::CallError;
-use super::cloud_file::CloudFile;
+use super::cloud_file::{self, CloudFile};
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::{lock, service};
 
@@ -90,7 +90,7 @@ impl Enrolled {
         if !is_current() {
             return Ok(false);
         }
-        prepared.save(&config)?;
+        cloud_file::save(prepared, &config)?;
         Ok(true)
     }
 }

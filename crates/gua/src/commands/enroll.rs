@@ -5,7 +5,7 @@ mod hidden_input;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
-use gua_collector::board::{CloudFile, ConnectOptions, Endpoint, setup};
+use gua_collector::board::{CloudFile, ConnectOptions, Endpoint, cloud_file, setup};
 use gua_collector::service::collector;
 use gua_probe::host;
 use gua_settings::Settings;
@@ -54,7 +54,7 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     let claim = ClaimRequest::new(token.clone(), about)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let config = endpoint.claim(&claim, &token, args.pin)?;
-    prepared.save(&config).map_err(|error| {
+    cloud_file::save(prepared, &config).map_err(|error| {
         anyhow::Error::new(error).context(cannot_save()).context(
             "the board has accepted the one-time token, which is now used up; request a new one",
         )

@@ -17,7 +17,7 @@ use gua_wire::{CloudConfig, ServerUrl};
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::board::{CloudFile, ConnectOptions};
+use crate::board::{CloudFile, ConnectOptions, cloud_file};
 use crate::captured_log::CapturedLog;
 
 /// A clock that the test advances.
@@ -83,7 +83,7 @@ impl Scene {
         let config = CloudConfig::enrolled(url, CLAIM_ANSWER.as_bytes(), None).unwrap();
         let file = CloudFile::at(directory.path().join("cloud.json"));
         let place = file.prepare().unwrap();
-        place.save(&config).unwrap();
+        cloud_file::save(place, &config).unwrap();
         let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
