@@ -89,13 +89,7 @@ impl Engine {
             let mut woken = wake.recv_timeout(MAX_WAIT.min(self.until_next()));
             // Only the latest tick counts.
             while woken.is_ok() {
-                match wake.try_recv() {
-                    Ok(()) => {}
-                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                    Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                        woken = Err(RecvTimeoutError::Disconnected);
-                    }
-                }
+                woken = wake.recv_timeout(Duration::ZERO);
             }
             if woken == Err(RecvTimeoutError::Disconnected) {
                 return;

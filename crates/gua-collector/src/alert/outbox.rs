@@ -198,12 +198,7 @@ impl Outbox {
             }
             let sent = target::send(target, &message, options);
             let alert = message.alert.as_str();
-            if let Some(pending) = self
-                .state
-                .pending
-                .iter_mut()
-                .find(|one| one.message.id == message.id)
-            {
+            if let Some(pending) = self.state.waiting(&message.id) {
                 pending.attempts += 1;
             }
             match sent {
@@ -244,8 +239,7 @@ impl Outbox {
         if let Some(error) = new {
             warn!(alert, error, "cannot deliver an alert message");
         }
-        let mut pending = self.state.pending.iter_mut();
-        if let Some(pending) = pending.find(|one| one.message.id == message.id) {
+        if let Some(pending) = self.state.waiting(&message.id) {
             pending.error = Some(error.message);
         }
     }

@@ -117,6 +117,11 @@ impl State {
             })
     }
 
+    /// Finds a waiting message.
+    pub(super) fn waiting(&mut self, id: &str) -> Option<&mut Pending> {
+        self.pending.iter_mut().find(|one| one.message.id == id)
+    }
+
     /// Moves a waiting message to the past ones.
     pub(super) fn end(&mut self, id: &str, at: Timestamp, error: Option<String>) {
         let Some(place) = self.pending.iter().position(|one| one.message.id == id) else {
