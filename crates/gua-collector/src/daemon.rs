@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::board_link::Cloud;
-pub use self::collect::{Job, Mode, run};
+pub use self::collect::{Job, run};
 pub use self::history_file::HistoryFile;
 use crate::Options;
 use crate::board::setup::ReportedFault;

@@ -41,21 +41,12 @@ pub struct Job {
     pub typed_db: Option<PathBuf>,
     pub append: Append,
     pub cloud: Cloud,
-    pub mode: Mode,
+    /// Pipe to the command that waits for the start; `None` in the foreground.
+    pub starter: Option<File>,
     /// Writes to standard output. A closed pipe or a full disk does not stop the collector.
     pub print: fn(&str),
     /// Writes to standard error.
     pub log: fn(&str),
-}
-
-/// Mode in which a collector runs.
-#[derive(Debug)]
-pub enum Mode {
-    Foreground,
-    /// `starter` is the pipe to the command that waits for the start.
-    Background {
-        starter: File,
-    },
 }
 
 /// Collects until a signal stops it.
@@ -70,14 +61,15 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         make_directory_of(place.path())?;
     }
     let (link, unencrypted) = link(job.cloud, &job.loaded, &job.flags)?;
-    let (log, mut starter, pid_file) = match job.mode {
-        Mode::Foreground => (None, None, None),
-        Mode::Background { starter } => {
+    let mut starter = job.starter;
+    let (log, pid_file) = match starter {
+        None => (None, None),
+        Some(_) => {
             let pid_file = PidFile::at(&settings.collect.pid_file.value).lock(std::process::id())?;
             let path = &settings.collect.log_file.value;
             let log = LogFile::open(path, log_bytes(settings))
                 .map_err(Failure::cannot("write the log", path))?;
-            (Some(log), Some(starter), Some(pid_file))
+            (Some(log), Some(pid_file))
         }
     };
     let form = log::Form::of_server(&job.loaded);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args as _;
 use gua_collector::daemon::background::{self, Start};
-use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job, Mode};
+use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job};
 use gua_collector::log::as_text;
 use gua_collector::log_file::{self, last_lines};
 use gua_collector::make_directory_of;
@@ -40,17 +40,17 @@ pub fn health(context: &Context) -> anyhow::Result<ExitCode> {
 
 /// Collects until a signal stops it.
 pub fn foreground(args: &CollectArgs, context: Context) -> anyhow::Result<()> {
-    Ok(daemon::run(job(args, context, Mode::Foreground))?)
+    Ok(daemon::run(job(args, context, None))?)
 }
 
-fn job(args: &CollectArgs, context: Context, mode: Mode) -> Job {
+fn job(args: &CollectArgs, context: Context, starter: Option<File>) -> Job {
     Job {
         loaded: context.loaded,
         flags: context.flags,
         typed_db: args.db.clone(),
         append: args.append.into(),
         cloud: Cloud::new(args.cloud, args.archive),
-        mode,
+        starter,
         print: |text| {
             let _ = output::data(text);
         },
@@ -195,6 +195,6 @@ pub fn serve(arguments: &[OsString]) -> ExitCode {
 
 fn collect(args: &CollectArgs, flags: &[FlagValue], starter: File) -> anyhow::Result<()> {
     let context = Context::load(flags)?;
-    let job = job(args, context, Mode::Background { starter });
+    let job = job(args, context, Some(starter));
     Ok(daemon::run(job)?)
 }
