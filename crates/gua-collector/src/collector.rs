@@ -25,7 +25,8 @@ pub struct Collector<R, O> {
     sinks: Vec<SinkState>,
     /// Period of the observer's heartbeat.
     heartbeat: Option<Duration>,
-    next_beat: Option<Duration>,
+    /// Never without a heartbeat.
+    next_beat: Duration,
     /// Number of the next tick.
     number: u64,
     /// Start of the last read.
@@ -50,12 +51,6 @@ pub struct Summary {
     pub lost: u64,
 }
 
-/// A tick whose read has not finished.
-struct PendingTick {
-    number: u64,
-    at: Clocks,
-}
-
 impl<R: Runtime, O: Observer> Collector<R, O> {
     pub fn new(runtime: R, observer: O, options: Options) -> Self {
         Self {
@@ -64,7 +59,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             options,
             sinks: Vec::new(),
             heartbeat: None,
-            next_beat: None,
+            next_beat: Duration::MAX,
             number: 0,
             last_read: None,
             driver: None,
@@ -86,6 +81,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
     #[must_use]
     pub fn with_heartbeat(mut self, period: Option<Duration>) -> Self {
         self.heartbeat = period;
+        self.next_beat = period.map_or(Duration::MAX, |_| Duration::ZERO);
         self
     }
 
@@ -93,8 +89,8 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
     pub fn run(mut self) -> Summary {
         let start = self.runtime.clocks().monotonic;
         let mut schedule = Schedule::new(self.options.interval, start);
-        self.next_beat = self.heartbeat.map(|_| start);
-        let mut pending: Option<PendingTick> = None;
+        // The number and the start of a tick whose read has not finished.
+        let mut pending: Option<(u64, Clocks)> = None;
         loop {
             let now = self.runtime.clocks();
             let mut until = self.beat(now.monotonic);
@@ -113,16 +109,16 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
                 Wake::Stop => break,
                 Wake::Reload => self.reload(&mut schedule),
                 Wake::Read(result) => {
-                    if let Some(tick) = pending.take() {
+                    if let Some((number, at)) = pending.take() {
                         match result {
-                            Ok(sample) => self.deliver(tick.number, sample),
-                            Err(fault) => self.fail(&tick, &fault),
+                            Ok(sample) => self.deliver(number, sample),
+                            Err(fault) => self.fail(number, at.wall, &fault),
                         }
                         self.report_outage();
                         let ended = self.runtime.clocks().monotonic;
                         let overrun = schedule.end(ended);
-                        self.judge(tick.number, overrun);
-                        self.report_progress(ended.saturating_sub(tick.at.monotonic));
+                        self.judge(number, overrun);
+                        self.report_progress(ended.saturating_sub(at.monotonic));
                     }
                 }
             }
@@ -132,19 +128,14 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
 
     /// Sends the heartbeat if it is due; returns when the next one is due.
     fn beat(&mut self, now: Duration) -> Duration {
-        let (Some(period), Some(next)) = (self.heartbeat, self.next_beat) else {
-            return Duration::MAX;
-        };
-        if now < next {
-            return next;
+        if let Some(period) = self.heartbeat.filter(|_| now >= self.next_beat) {
+            self.observer.alive();
+            self.next_beat = now.saturating_add(period);
         }
-        self.observer.alive();
-        let next = now.saturating_add(period);
-        self.next_beat = Some(next);
-        next
+        self.next_beat
     }
 
-    fn start_tick(&mut self, now: Clocks) -> PendingTick {
+    fn start_tick(&mut self, now: Clocks) -> (u64, Clocks) {
         if let Some(before) = self.last_read.replace(now) {
             for outage in now.outages_since(&before, self.options.interval) {
                 let ticks_lost = outage.ticks_lost;
@@ -156,7 +147,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
         self.runtime.start_read();
         let number = self.number;
         self.number += 1;
-        PendingTick { number, at: now }
+        (number, now)
     }
 
     /// Handles a tick that starts whole intervals late. Nothing in the loop takes that long between two ticks, so the
@@ -254,22 +245,21 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
         self.observer.ticked(number, &tick);
     }
 
-    fn fail(&mut self, tick: &PendingTick, fault: &DriverFault) {
-        let PendingTick { number, at } = tick;
+    fn fail(&mut self, number: u64, at: Timestamp, fault: &DriverFault) {
         for state in &mut self.sinks {
-            state.sink.driver_failed(at.wall);
+            state.sink.driver_failed(at);
         }
         let (reason, fault) = cause(fault);
         // The driver may fail in another way now; the history records both.
         if let Some(old) = self.driver.take_if(|old| old.reason != reason) {
-            self.record(&old.close(at.wall));
+            self.record(&old.close(at));
         }
         if self.driver.is_none() {
             let line = format!("tick {number} failed: {fault}");
             error!(tick = number, error = %fault, line, "driver read failed");
         }
         self.driver
-            .get_or_insert_with(|| OpenOutage::new(at.wall, reason, fault.to_string()))
+            .get_or_insert_with(|| OpenOutage::new(at, reason, fault.to_string()))
             .add(1);
         self.lost += 1;
     }
