@@ -38,7 +38,7 @@ use crate::socket::listen;
 use crate::socket::message::{read, write};
 use crate::timed_stream::TimedStream;
 
-/// Maximum size of a request. A code has less than 100 characters.
+/// Maximum size of a request, which is a code of less than 100 characters.
 const MAX_REQUEST: usize = 1024;
 /// Maximum size of a reply. A board's sentence has at most a few thousand characters.
 const MAX_REPLY: usize = 64 * 1024;
@@ -102,11 +102,6 @@ impl From<LinkError> for Failure {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Request {
-    code: String,
-}
-
 type Reply = Result<LinkedName, LinkError>;
 
 /// Links the name of a user of this host, with the host's token.
@@ -148,9 +143,8 @@ pub fn link_through(socket: &Path, code: &Token) -> Reply {
     let mut exchange = || {
         stream.set_read_timeout(Some(MAX_WAIT))?;
         stream.set_write_timeout(Some(MAX_SILENCE))?;
-        let code = code.reveal().to_owned();
         // A busy collector replies without reading the request.
-        let written = write(&mut stream, &Request { code }, MAX_REQUEST);
+        let written = write(&mut stream, &code.reveal(), MAX_REQUEST);
         read::<Reply>(&mut stream, MAX_REPLY).map_err(|error| written.err().unwrap_or(error))
     };
     exchange().map_err(failed)?
@@ -265,9 +259,9 @@ fn answer(
     limit: Duration,
 ) -> io::Result<()> {
     let mut client = TimedStream::new(stream, limit);
-    let request: Request = read(&mut client, MAX_REQUEST)?;
+    let code: String = read(&mut client, MAX_REQUEST)?;
     let result = match board {
-        Some(board) => link_user(uid, &request.code, board),
+        Some(board) => link_user(uid, &code, board),
         None => Err(LinkError::NotPushing),
     };
     write(&mut client, &result, MAX_REPLY)
@@ -332,7 +326,7 @@ mod tests {
             let limit = Duration::from_secs(60);
             answered(limit, move |mut client| {
                 let code = "x".repeat(length);
-                write(&mut client, &Request { code }, MAX_REPLY).unwrap();
+                write(&mut client, &code, MAX_REPLY).unwrap();
                 let _ = read::<Reply>(&mut client, MAX_REPLY);
             })
         };
