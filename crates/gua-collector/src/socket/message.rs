@@ -36,7 +36,6 @@ pub(super) enum Outcome {
 
 /// Reads one message of at most `longest` bytes.
 pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -> io::Result<T> {
-    let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let number = |input: &mut dyn Read| {
         let mut bytes = [0; 4];
         input.read_exact(&mut bytes)?;
@@ -61,27 +60,22 @@ pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -
     postcard::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))
 }
 
-/// Why a message cannot be sent.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum EncodeError {
-    #[error("the message is too long")]
-    TooLong,
-    /// Everything else in a message can be serialized.
-    #[error(
-        "the service needs the name of the time zone, which the file of the time zone does not give; set TZ, such as TZ=Europe/Berlin"
-    )]
-    NamelessZone,
+/// Error for a time zone without a name. Everything else in a message can be serialized.
+const NAMELESS_ZONE: &str = "the service needs the name of the time zone, which the file of the time zone does not give; set TZ, such as TZ=Europe/Berlin";
+
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
 /// Encodes one message of at most `longest` bytes.
-pub(super) fn encode(content: &impl Serialize, longest: usize) -> Result<Vec<u8>, EncodeError> {
+pub(super) fn encode(content: &impl Serialize, longest: usize) -> io::Result<Vec<u8>> {
     let mut bytes = VERSION.to_le_bytes().to_vec();
     bytes.extend([0; 4]);
     let head = bytes.len();
-    let mut bytes = postcard::to_extend(content, bytes).map_err(|_| EncodeError::NamelessZone)?;
+    let mut bytes = postcard::to_extend(content, bytes).map_err(|_| invalid(NAMELESS_ZONE))?;
     let length = bytes.len() - head;
     let number = u32::try_from(length).ok().filter(|_| length <= longest);
-    let number = number.ok_or(EncodeError::TooLong)?;
+    let number = number.ok_or_else(|| invalid("the message is too long"))?;
     bytes[head - 4..head].copy_from_slice(&number.to_le_bytes());
     Ok(bytes)
 }
@@ -92,6 +86,5 @@ pub(crate) fn write(
     content: &impl Serialize,
     longest: usize,
 ) -> io::Result<()> {
-    let bytes = encode(content, longest);
-    output.write_all(&bytes.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
+    output.write_all(&encode(content, longest)?)
 }
