@@ -18,8 +18,8 @@ use crate::events::Events;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
-use self::waiting::Waiting;
 pub use self::waiting::lock_holders;
+use self::waiting::{MAX_WAITING, Waiting};
 
 /// Time for which a tick waits for a lock. Readers hold it for microseconds; a tick that waits longer is kept in memory, so
 /// that the next one is not late.
@@ -57,7 +57,7 @@ impl HistorySink {
             store,
             run: id,
             next: run,
-            waiting: Waiting::default(),
+            waiting: Waiting::bounded(MAX_WAITING),
             maintained: None,
             events: None,
             intrusions: FailureLog::default(),

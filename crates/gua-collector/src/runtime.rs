@@ -8,11 +8,10 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use gua_model::Sample;
-use gua_probe::clocks::Clocks;
 use gua_probe::clock;
+use gua_probe::clocks::Clocks;
 use gua_probe::fault::DriverFault;
-use gua_probe::reader::{Reader, Woken, sleep};
+use gua_probe::reader::{Answer, Reader, Woken, sleep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -31,7 +30,7 @@ pub trait Runtime {
 #[derive(Debug)]
 pub enum Wake {
     /// The read has finished.
-    Read(Result<Sample, DriverFault>),
+    Read(Answer),
     /// A signal requested the end of the loop.
     Stop,
     /// A signal requested a reload of the settings.
@@ -39,8 +38,6 @@ pub enum Wake {
     /// The time given to [`Runtime::wait`] has come.
     Due,
 }
-
-type ReadResult = Result<Sample, DriverFault>;
 
 /// Reads the driver of this host and receives the signals of this process.
 #[derive(Debug)]
@@ -67,7 +64,7 @@ impl HostRuntime {
     }
 
     /// Reads once before the loop starts, to find out whether there is a driver. `None` if a stop was requested first.
-    pub fn first_read(&mut self) -> Option<ReadResult> {
+    pub fn first_read(&mut self) -> Option<Answer> {
         self.start_read();
         loop {
             match self.wait(Duration::MAX) {

@@ -17,15 +17,11 @@ const MAX_BYTES: u64 = 4096;
 
 /// Loads the salt; trailing whitespace is ignored. Creates it if it does not exist.
 pub(crate) fn load(path: &Path) -> Result<Salt, Failure> {
-    let bytes = match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_directory_of(path)?;
-            let created = create(path, 0o600).and_then(|()| read(path));
-            created.map_err(Failure::cannot("create salt", path))?
-        }
-        read => read.map_err(Failure::cannot("read salt", path))?,
-    };
-    Salt::new(bytes.trim_ascii_end()).map_err(Failure::cannot("read salt", path))
+    if read(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        make_directory_of(path)?;
+        create(path, 0o600).map_err(Failure::cannot("create salt", path))?;
+    }
+    existing(path)
 }
 
 /// Loads a salt that another process creates.

@@ -14,7 +14,7 @@ use crate::claims::Names;
 
 /// Maximum number of GPUs and processes in all waiting ticks: about 50 MB. Twelve GPUs with one process each reach it after
 /// a day at 30 s, and after half an hour at 0.5 s.
-const MAX_WAITING: usize = 100_000;
+pub(super) const MAX_WAITING: usize = 100_000;
 
 /// Ticks in the order in which they were taken.
 #[derive(Debug)]
@@ -22,12 +22,6 @@ pub(super) struct Waiting {
     ticks: VecDeque<Tick>,
     weight: usize,
     most: usize,
-}
-
-impl Default for Waiting {
-    fn default() -> Self {
-        Self::bounded(MAX_WAITING)
-    }
 }
 
 impl Waiting {
