@@ -18,9 +18,9 @@ use gua_model::chain::chain;
 use gua_model::failure_log::FailureLog;
 use gua_model::idle::{Idle, is_idle_now};
 use gua_model::since::{Since, Start};
-use gua_model::{Bytes, FaultKind, GpuUuid, Micros, Period};
+use gua_model::{Bytes, FaultKind, GpuUuid, Micros, Period, Reading};
 use gua_render::quota::use_of;
-use gua_wire::live::{LiveGpu, LiveValue};
+use gua_wire::live::LiveGpu;
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
@@ -223,16 +223,13 @@ fn idle_holds(live: &HostLive, now: Timestamp) -> Vec<IdleHold> {
             let mut keeps = gpu.keeps.iter();
             keeps.any(|keep| keep.owner.as_deref() == Some(owner) && keep.until > now)
         };
-        let mut people: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut people: BTreeMap<&str, Reading<Bytes>> = BTreeMap::new();
         let processes = gpu.processes.iter();
         for process in processes.filter(|process| process.kind == ProcessType::Compute) {
             if let Some(owner) = process.owner.as_deref().filter(|owner| !is_kept(owner)) {
-                let memory = match process.memory_bytes {
-                    LiveValue::Known(bytes) => bytes,
-                    LiveValue::Missing { .. } => 0,
-                };
-                let sum = people.entry(owner).or_default();
-                *sum = sum.saturating_add(memory);
+                let memory = Reading::from(process.memory_bytes).map(Bytes);
+                let sum = people.entry(owner).or_insert(Ok(Bytes(0)));
+                *sum = sum.and_then(|sum| Ok(sum + memory?));
             }
         }
         holds.extend(people.into_iter().map(|(person, memory)| IdleHold {
@@ -240,7 +237,7 @@ fn idle_holds(live: &HostLive, now: Timestamp) -> Vec<IdleHold> {
             uid: None,
             gpu: gpu.uuid.clone(),
             gpu_index: gpu.index,
-            memory: Bytes(memory),
+            memory,
             idle: Idle {
                 since: Since {
                     at: since.at,

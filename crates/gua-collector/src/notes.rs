@@ -296,7 +296,7 @@ mod tests {
             uid: Some(Uid(uid)),
             gpu: gpu.parse().unwrap(),
             gpu_index: 0,
-            memory: Bytes(1 << 30),
+            memory: Ok(Bytes(1 << 30)),
             idle: Idle {
                 since: Since {
                     at: at() - SignedDuration::from_hours(3),

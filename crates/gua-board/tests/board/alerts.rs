@@ -334,6 +334,11 @@ async fn a_person_who_holds_an_idle_gpu_is_reported_unless_they_keep_it() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].summary, "ada holds 1 GPU without using it");
     assert_eq!(found[0].details, ["GPU 0: 8.0 GB held, idle for >10m"]);
+    let mut hidden = held("GPU-a");
+    hidden["processes"][0]["memoryBytes"] = json!({"missing": "denied"});
+    stage.push(json!([hidden]), json!([])).await;
+    let found = stage.find(&idle);
+    assert_eq!(found[0].details, ["GPU 0: memory unknown, idle for >11m"]);
     let keep = |second: i64, owner: &str| {
         let until = Timestamp::from_second(START + second).unwrap();
         let mut gpu = held("GPU-a");

@@ -12,6 +12,7 @@ use crate::id::{GpuUuid, Uid};
 use crate::idle::{Idle, IdleGpu};
 use crate::period::Period;
 use crate::quota::{Standing, Who};
+use crate::reading::Reading;
 use crate::readings::Gpu;
 use crate::sample::{Place, Sample};
 use crate::state::Thresholds;
@@ -71,17 +72,21 @@ pub struct IdleHold {
     pub uid: Option<Uid>,
     pub gpu: GpuUuid,
     pub gpu_index: u32,
-    /// Memory of all processes of the person, as far as it is known.
-    pub memory: Bytes,
+    /// Memory of all processes of the person; missing if that of one of them is.
+    pub memory: Reading<Bytes>,
     /// Idle time of the holder that has been idle longest.
     pub idle: Idle,
 }
 
 impl IdleHold {
-    /// `GPU 3: 40.1 GB held, idle for 3h12m`.
+    /// `GPU 3: 40.1 GB held, idle for 3h12m`, or `GPU 3: memory unknown, idle for 3h12m`.
     pub fn evidence(&self, now: Timestamp) -> String {
-        let (memory, idle) = (gigabytes(self.memory), self.idle.shown(now));
-        format!("GPU {}: {memory} GB held, idle for {idle}", self.gpu_index)
+        let memory = match self.memory {
+            Ok(bytes) => format!("{} GB held", gigabytes(bytes)),
+            Err(_) => "memory unknown".to_owned(),
+        };
+        let idle = self.idle.shown(now);
+        format!("GPU {}: {memory}, idle for {idle}", self.gpu_index)
     }
 
     /// Whether it has been idle for at least this time.
@@ -110,17 +115,16 @@ pub fn idle_holds(
             };
             let person = owner.who.shown().into_owned();
             let idle = times.of(Some(identity.key));
-            let memory = process.memory.unwrap_or(Bytes(0));
             let key = (person.clone(), gpu.index, gpu.uuid.clone());
             let hold = found.entry(key).or_insert_with(|| IdleHold {
                 person,
                 uid: owner.who.uid(),
                 gpu: gpu.uuid.clone(),
                 gpu_index: gpu.index,
-                memory: Bytes(0),
+                memory: Ok(Bytes(0)),
                 idle,
             });
-            hold.memory = Bytes(hold.memory.0.saturating_add(memory.0));
+            hold.memory = hold.memory.and_then(|sum| Ok(sum + process.memory?));
             if idle.since.at < hold.idle.since.at {
                 hold.idle = idle;
             }

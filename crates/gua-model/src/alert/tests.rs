@@ -48,7 +48,7 @@ fn hold(person: &str, gpu: u32, since: i64) -> IdleHold {
         uid: None,
         gpu: uuid(gpu),
         gpu_index: gpu,
-        memory: Bytes(3 << 30),
+        memory: Ok(Bytes(3 << 30)),
         idle: idle(since),
     }
 }
@@ -228,17 +228,39 @@ fn the_processes_of_a_person_on_a_gpu_are_one_hold() {
     };
     let mut held = gpu(0);
     held.processes = vec![process(1, 1000), process(2, 1000), process(3, 1001)];
+    // Of one process of each of two people, the driver hides the memory.
+    for (pid, user) in [(4, 1002), (5, 1003), (6, 1003)] {
+        held.processes.push(process(pid, user));
+    }
+    held.processes[3].memory = Err(Missing::Denied);
+    held.processes[4].memory = Err(Missing::Denied);
     let times = IdleGpu {
         longest: idle(1),
-        holders: vec![(key(2), idle(1)), (key(1), idle(2)), (key(3), idle(3))],
+        holders: vec![
+            (key(2), idle(1)),
+            (key(1), idle(2)),
+            (key(3), idle(3)),
+            (key(4), idle(3)),
+            (key(5), idle(3)),
+            (key(6), idle(3)),
+        ],
     };
     let times = BTreeMap::from([(uuid(0), times)]);
     let found = idle_holds(&sample(vec![held, gpu(1)]), &times, &Thresholds::default());
     let found: Vec<_> = found
         .iter()
-        .map(|hold| (hold.person.as_str(), hold.memory.0 >> 30, hold.idle))
+        .map(|hold| (hold.person.as_str(), hold.idle, hold.evidence(at(5))))
         .collect();
-    assert_eq!(found, [("user1000", 2, idle(1)), ("user1001", 1, idle(3))]);
+    let expected = [
+        ("user1000", idle(1), "GPU 0: 2.0 GB held, idle for 4h00m"),
+        ("user1001", idle(3), "GPU 0: 1.0 GB held, idle for 2h00m"),
+        ("user1002", idle(3), "GPU 0: memory unknown, idle for 2h00m"),
+        ("user1003", idle(3), "GPU 0: memory unknown, idle for 2h00m"),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(person, idle, text)| (person, idle, text.to_owned()))
+    );
 }
 
 #[test]
