@@ -1,7 +1,7 @@
 //! The one answer to "when is a late sample a gap".
 //!
 //! Samples are taken at an interval, and they come late: the driver is slow, the machine is busy, the collector was
-//! stopped. Two questions follow, and each has one rule that every part of the program uses.
+//! stopped. These questions follow, and each has one rule that every part of the program uses.
 //!
 //! **Accounting** (history, reports, exports, `gua run`): a sample covers the time until the next one, but never more
 //! than its interval ([`Cadence::covered`]). What is left is a gap, however short: nobody observed it, so no state and no
@@ -13,6 +13,9 @@
 //!
 //! **Action** (advice about the processes of the last sample): a sample is [current](Cadence::is_current) for three
 //! intervals, and for at least five minutes. Older samples are not acted on.
+//!
+//! **Reports of hosts** (the state of a host on a board, alerts about its agent): a host that misses its next report is
+//! [stale](Cadence::stale_after), and its agent is [silent](Cadence::silent_after) when it misses three.
 //!
 //! The times of rows imported from gpu-usage-audit and gpu_stats may deviate by half an interval
 //! ([`Cadence::imported_slack`]). For their other rules, see [`crate::legacy`].
@@ -37,6 +40,16 @@ impl Cadence {
 
     /// Age up to which any sample is current, however short the interval.
     const CURRENT: Duration = Duration::from_secs(300);
+
+    /// Minimum time without a report after which a host is stale or its agent silent.
+    const MIN_STALE: Duration = Duration::from_mins(2);
+
+    /// Maximum time without a report after which a host is stale.
+    const MAX_STALE: Duration = Duration::from_hours(1);
+
+    /// Maximum time without a report after which an agent is silent: three times an hour, because some hosts report once an
+    /// hour.
+    pub const MAX_SILENCE: Duration = Duration::from_hours(3);
 
     pub fn new(interval: Duration) -> Self {
         Self { interval }
@@ -68,6 +81,18 @@ impl Cadence {
     /// Whether a sample of this age is so recent that its processes can be acted on. An older PID may have been reused.
     pub fn is_current(self, age: Duration) -> bool {
         age <= self.interval.saturating_mul(3).max(Self::CURRENT)
+    }
+
+    /// Time without a report after which a host is stale: 2.5 times its interval, from two minutes to an hour.
+    pub fn stale_after(self) -> Duration {
+        let interval = self.interval.min(Self::MAX_STALE);
+        (interval * 5 / 2).clamp(Self::MIN_STALE, Self::MAX_STALE)
+    }
+
+    /// Time without a report after which an agent is silent: three times its interval, from two minutes to three hours.
+    pub fn silent_after(self) -> Duration {
+        let interval = self.interval.min(Self::MAX_SILENCE);
+        (interval * 3).clamp(Self::MIN_STALE, Self::MAX_SILENCE)
     }
 
     /// Time by which an imported tick may be early or late without an overlap or a gap.
@@ -127,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_stale_after_one_missed_report_and_silent_after_three() {
+        let check = |interval, stale, silent| {
+            let cadence = Cadence::new(Duration::from_secs(interval));
+            let found = (cadence.stale_after(), cadence.silent_after());
+            let expected = (Duration::from_secs(stale), Duration::from_secs(silent));
+            assert_eq!(found, expected, "{interval}");
+        };
+        check(0, 120, 120);
+        check(30, 120, 120);
+        check(60, 150, 180);
+        check(300, 750, 900);
+        check(3600, 3600, 3 * 3600);
+        check(86_400, 3600, 3 * 3600);
+    }
+
+    #[test]
     fn an_imported_tick_may_be_off_by_half_its_interval() {
         assert_eq!(Cadence::new(MS(30_000)).imported_slack(), MS(15_000));
     }
@@ -136,5 +177,7 @@ mod tests {
         let endless = Cadence::new(Duration::MAX);
         assert!(endless.follows(Duration::MAX) && !endless.is_missed(Duration::MAX));
         assert!(endless.is_current(Duration::MAX));
+        assert_eq!(endless.stale_after(), Cadence::MAX_STALE);
+        assert_eq!(endless.silent_after(), Cadence::MAX_SILENCE);
     }
 }

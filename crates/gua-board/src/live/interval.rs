@@ -1,18 +1,13 @@
-//! The interval at which a host reports, as observed, and the time without a report after which its state is stale.
+//! The interval at which a host reports, as observed. The rules when its state is stale and its agent silent are in
+//! [`gua_model::cadence`].
 //!
 //! Reports do not contain the interval of their host, and hosts differ: most report every 30 s, some every few minutes. A host
 //! is stale when it misses its own next report, not when it is slower than others. Its agent is silent when it misses three.
 
+use std::time::Duration;
+
+use gua_model::cadence::Cadence;
 use jiff::SignedDuration;
-
-/// Minimum time without a report after which a host is stale.
-const MIN_STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
-/// Maximum time without a report after which a host is stale.
-const MAX_STALE_AFTER: SignedDuration = SignedDuration::from_hours(1);
-
-/// Maximum time without a report after which an agent is silent, and the time for a host whose interval is not known yet: three
-/// times an hour, because some hosts report once an hour.
-const MAX_SILENCE: SignedDuration = SignedDuration::from_hours(3);
 
 /// Minimum time between two ticks. Reports that are closer together belong to one tick.
 const MIN_GAP: SignedDuration = SignedDuration::from_secs(1);
@@ -21,7 +16,7 @@ const MIN_GAP: SignedDuration = SignedDuration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// The last two, newest first.
-    gaps: [Option<SignedDuration>; 2],
+    gaps: [Option<Duration>; 2],
 }
 
 impl Interval {
@@ -29,27 +24,31 @@ impl Interval {
     /// both reports are of one tick, for which an agent of gua sends a snapshot and a live report.
     pub fn add(&mut self, gap: SignedDuration) {
         if gap >= MIN_GAP {
-            self.gaps = [Some(gap), self.gaps[0]];
+            self.gaps = [Some(gap.unsigned_abs()), self.gaps[0]];
         }
     }
 
-    /// Returns the time without a report after which the host is stale: 2.5 times its interval, within limits. The
-    /// interval is the shorter of the last two gaps, because an outage makes one gap long.
+    /// Returns the time without a report after which the host is stale; the minimum before the second report.
     pub fn stale_after(&self) -> SignedDuration {
-        let interval = self.length().unwrap_or_default().min(MAX_STALE_AFTER);
-        (interval * 5 / 2).clamp(MIN_STALE_AFTER, MAX_STALE_AFTER)
+        signed(Cadence::new(self.length().unwrap_or_default()).stale_after())
     }
 
-    /// Returns the time without a report after which the agent is silent: three times its interval, within limits.
+    /// Returns the time without a report after which the agent is silent; the maximum before the second report.
     pub fn silent_after(&self) -> SignedDuration {
-        let interval = self.length().unwrap_or(MAX_SILENCE);
-        (interval.min(MAX_SILENCE) * 3).clamp(MIN_STALE_AFTER, MAX_SILENCE)
+        let cadence = self.length().map(Cadence::new);
+        signed(cadence.map_or(Cadence::MAX_SILENCE, Cadence::silent_after))
     }
 
-    /// Returns the interval; `None` before the second report.
-    fn length(&self) -> Option<SignedDuration> {
+    /// Returns the interval: the shorter of the last two gaps, because an outage makes one gap long. `None` before the second
+    /// report.
+    fn length(&self) -> Option<Duration> {
         self.gaps.into_iter().flatten().min()
     }
+}
+
+/// Converts a time for comparison with the difference of two timestamps.
+fn signed(time: Duration) -> SignedDuration {
+    SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)
 }
 
 #[cfg(test)]
