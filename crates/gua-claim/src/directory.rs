@@ -27,7 +27,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 const EVERYONE_WRITES: RawMode = 0o1002;
 const OTHERS_WRITE: RawMode = 0o022;
-const STICKY: RawMode = 0o1000;
 
 /// The directory that the users of this host share.
 #[derive(Debug)]
@@ -65,7 +64,8 @@ impl ClaimDir {
                 owner,
             });
         }
-        if facts.st_mode & OTHERS_WRITE != 0 && facts.st_mode & STICKY == 0 {
+        let is_sticky = Mode::from_raw_mode(facts.st_mode).contains(Mode::SVTX);
+        if facts.st_mode & OTHERS_WRITE != 0 && !is_sticky {
             return Err(OpenError::NotSticky { path: named() });
         }
         Ok(Self {

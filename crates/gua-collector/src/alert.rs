@@ -43,6 +43,9 @@ const MAX_GAPS: usize = 16;
 /// Maximum time to wait for the thread to end. Messages that are not delivered by then stay in its file.
 const FINAL_WAIT: Duration = Duration::from_millis(500);
 
+/// Minimum time between two evaluations.
+const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
+
 /// Maximum time of notify-send.
 const DESKTOP_LIMIT: Duration = Duration::from_secs(5);
 

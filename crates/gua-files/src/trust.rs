@@ -11,13 +11,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::own::{MAX_LINKS, WRITABLE_BY_OTHERS};
-
-/// Bit of a directory in which only the owner of a file can rename or remove it (inode(7)).
-const STICKY: u32 = 0o1000;
 
 /// Error: a file is refused, because another user can change it.
 #[derive(Debug, thiserror::Error)]
@@ -134,8 +132,8 @@ fn changeable(facts: &Metadata, path: &Path, owner: u32) -> Option<String> {
     if ![0, owner].contains(&facts.uid()) {
         return Some(format!("belongs to user {}", facts.uid()));
     }
-    // Links have no permissions. In a sticky directory nobody can replace what belongs to root, which is checked next.
-    let is_sticky = facts.is_dir() && facts.mode() & STICKY != 0;
+    // Links have no permissions. In a sticky directory (inode(7)) nobody can replace what belongs to root, which is checked next.
+    let is_sticky = facts.is_dir() && Mode::from_raw_mode(facts.mode()).contains(Mode::SVTX);
     match facts.is_symlink() || is_sticky {
         true => None,
         false => writable(facts, path),

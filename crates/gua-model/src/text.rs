@@ -52,6 +52,18 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Encodes a text as one segment of a URL's path or one value of its query: all bytes except the unreserved characters of
+/// RFC 3986.
+pub fn percent_encode(text: &[u8]) -> String {
+    let encode = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(*byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    text.iter().map(encode).collect()
+}
+
 /// Returns the width of a text in terminal columns: a Hangul or Chinese character takes two.
 pub fn columns(text: &str) -> usize {
     text.width()
@@ -273,6 +285,14 @@ mod tests {
         check("김철수", 4, "김…");
         check("김", 1, "…");
         check("a\u{1b}[2J", 9, "a\u{fffd}[2J");
+    }
+
+    #[test]
+    fn a_segment_of_a_url_contains_no_separator() {
+        assert_eq!(percent_encode(b"Lab-1_a.b~"), "Lab-1_a.b~");
+        let encoded = "a%20b%2Fc%3Fd%3De%26f%23%25";
+        assert_eq!(percent_encode(b"a b/c?d=e&f#%"), encoded);
+        assert_eq!(percent_encode("é\n".as_bytes()), "%C3%A9%0A");
     }
 
     #[test]

@@ -17,16 +17,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::error::RecordsError;
 use crate::question::IdleQuestion;
 use crate::records::{Origin, QuarterVisitor, Records};
+use crate::since::STEPS;
 
 type Result<T> = std::result::Result<T, RecordsError>;
-
-/// Steps by which the search for the last use goes back in time. The last step reaches to the beginning of the records.
-const STEPS: [SignedDuration; 4] = [
-    SignedDuration::from_hours(2),
-    SignedDuration::from_hours(24),
-    SignedDuration::from_hours(7 * 24),
-    SignedDuration::MAX,
-];
 
 /// For how long each GPU and its holders have been idle. Empty
 /// if no tick is recorded.
@@ -180,7 +173,8 @@ impl Search<'_> {
             return Ok(BTreeMap::new());
         }
         seen.choose(wanted);
-        for step in STEPS {
+        // The last step reaches to the beginning of the records.
+        for step in STEPS.into_iter().chain([SignedDuration::MAX]) {
             let from = self.at.checked_sub(step).unwrap_or(Timestamp::MIN);
             let from = Quarter::of(from).period().from().max(earliest);
             if from < seen.from && !seen.is_done() {

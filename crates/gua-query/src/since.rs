@@ -14,8 +14,8 @@ use crate::records::{Origin, Records};
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
-/// Steps by which the search for the beginning of a state goes back in time: most states are young.
-const STEPS: [SignedDuration; 3] = [
+/// Steps by which a search in the totals goes back in time. They grow, because most states are young.
+pub(crate) const STEPS: [SignedDuration; 3] = [
     SignedDuration::from_hours(2),
     SignedDuration::from_hours(24),
     SignedDuration::from_hours(7 * 24),

@@ -45,6 +45,8 @@ mod work;
 
 use std::path::Path;
 
+use gua_model::text::percent_encode;
+
 pub use backup::{BackupError, write_backup};
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
@@ -68,17 +70,9 @@ pub use work::Work;
 
 /// URI that opens a file with options of SQLite, such as `immutable=1`: then it takes no locks and reads no journal.
 pub fn file_uri(path: &Path, options: &str) -> String {
-    use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
 
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push((*byte).into());
-            }
-            other => write!(uri, "%{other:02X}").expect("a string takes every text"),
-        }
-    }
-    uri + "?" + options
+    let names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    let names: Vec<String> = names.map(percent_encode).collect();
+    format!("file:{}?{options}", names.join("/"))
 }

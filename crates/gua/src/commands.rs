@@ -41,6 +41,11 @@ pub mod top;
 pub mod unenroll;
 pub mod verify;
 
+use std::time::Duration;
+
+/// Minimum interval of a view that samples repeatedly; a shorter one would keep the host and the driver busy.
+const MIN_VIEW_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Imports of all commands: their arguments, the context, output, failures, the clock, the location of the history, and
 /// formats.
 mod prelude {

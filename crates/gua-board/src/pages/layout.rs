@@ -5,7 +5,7 @@ use std::ops::Deref;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use gua_board_store::registry::Role;
-use gua_model::text::{sanitize, short_age};
+use gua_model::text::{percent_encode, sanitize, short_age};
 use gua_render::chart::Language;
 use jiff::{SignedDuration, Timestamp};
 use maud::{DOCTYPE, Markup, html};
@@ -346,16 +346,7 @@ pub(crate) fn workspace_path(caller: &MemberCaller) -> String {
 
 /// Encodes a text as one segment of a path or one value of a query.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
+    percent_encode(text.as_bytes())
 }
 
 fn language(tag: &str) -> Option<Language> {

@@ -23,13 +23,11 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
 use super::outbox::Outbox;
-use super::{SharedSlot, applicable, missed, state_file};
+use super::{EVALUATION_PERIOD, SharedSlot, applicable, missed, state_file};
 use crate::board::setup::connect_options;
 use crate::quota::standings_of;
 use crate::{listing, location, lock, notes};
 
-/// Minimum time between two evaluations.
-const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
 /// Minimum time between two reads of the use under quotas.
 const QUOTA_PERIOD: Duration = Duration::from_secs(300);
 /// Maximum time between two steps, for gaps while no tick arrives and for retries.

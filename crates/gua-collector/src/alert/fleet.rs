@@ -13,12 +13,9 @@ use jiff::Timestamp;
 use tracing::{error, info};
 
 use super::outbox::Outbox;
-use super::{FINAL_WAIT, SenderState, alerts_of};
+use super::{EVALUATION_PERIOD, FINAL_WAIT, SenderState, alerts_of};
 use crate::board::setup::connect_options;
 use crate::board::worker::Worker;
-
-/// Time between two evaluations.
-const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
 
 /// Alerts of a running board.
 #[derive(Debug)]

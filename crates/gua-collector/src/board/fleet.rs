@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gua_files::{NewFile, Over};
 use gua_model::failure::Failure;
+use gua_model::text::percent_encode;
 use gua_settings::{Inputs, Loaded};
 use gua_wire::live::{HostState, LiveDocument};
 use gua_wire::{ServerUrl, Token};
@@ -62,19 +63,11 @@ impl Fleet {
         let Some(workspace) = self.workspace()? else {
             return Ok(Vec::new());
         };
-        let path = format!("/api/v1/workspaces/{}/live", encode(&workspace));
+        let workspace = percent_encode(workspace.as_bytes());
+        let path = format!("/api/v1/workspaces/{workspace}/live");
         let document: LiveDocument = self.endpoint.read(&path, &self.token)?;
         Ok(document.hosts)
     }
-}
-
-/// Escapes a path segment.
-fn encode(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(escape).collect()
 }
 
 /// The tokens of `gua board login`, by board.

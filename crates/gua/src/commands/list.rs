@@ -14,6 +14,7 @@ use gua_render::paint;
 use gua_render::table::{CsvHeader, csv_headed};
 
 use super::board::fleet;
+use crate::commands::MIN_VIEW_INTERVAL;
 use crate::commands::prelude::*;
 use crate::context;
 
@@ -95,9 +96,6 @@ fn page(
     })
 }
 
-/// Minimum interval; a shorter one would keep the host busy with sampling.
-const MIN_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Escape sequences to redraw the page: move the cursor to the top left, and clear the screen, a line or the lines
 /// below.
 const HOME: &str = "\u{1b}[H";
@@ -107,7 +105,7 @@ const CLEAR_BELOW: &str = "\u{1b}[J";
 
 /// Runs the loop. If the driver does not answer, a message is printed and the next sample is attempted.
 fn watch(args: &ListArgs, context: &Context, interval: Duration) -> anyhow::Result<()> {
-    if interval < MIN_INTERVAL {
+    if interval < MIN_VIEW_INTERVAL {
         bail!(Failure::usage("--watch must be at least 100ms"));
     }
     let mut reader = context.reader();

@@ -31,6 +31,7 @@ use gua_tui::timeline::Source as Seen;
 use gua_tui::{App, Moment, Palette, Rights, Setup, Surroundings, plain};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use crate::commands::MIN_VIEW_INTERVAL;
 
 use crate::commands::prelude::*;
 use crate::simulated::{HOST, SimulatedMonth};
@@ -38,14 +39,11 @@ use crate::simulated::{HOST, SimulatedMonth};
 /// Source of samples, called once per interval on its own thread.
 pub type Samples = Box<dyn FnMut() -> Result<Sample, DriverFault> + Send>;
 
-/// Minimum interval; a shorter one would keep the driver busy.
-const MIN_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Width of `--once` output if stdout is not a terminal.
 const PAPER_WIDTH: u16 = 100;
 
 pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
-    if args.interval < MIN_INTERVAL {
+    if args.interval < MIN_VIEW_INTERVAL {
         bail!(Failure::usage("--interval must be at least 100ms"));
     }
     if args.act_as_admin && !signal::me().is_root() {
