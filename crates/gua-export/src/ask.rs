@@ -3,8 +3,8 @@
 use gua_model::Period;
 use gua_model::failure::Failure;
 use gua_query::words::{moment, zone};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 use crate::run::{Ask, Edges, Format};
 use crate::tables::What;
@@ -22,15 +22,16 @@ pub struct Words {
 
 impl Ask {
     /// Returns the selection. With [`Edges::Whole`], the time range is extended to whole days, so that the file of a partial
-    /// day never replaces that of a complete one.
+    /// day never replaces that of a complete one. `now` is in the local time zone.
     pub fn new(
         what: What,
         format: Format,
         words: &Words,
         edges: Edges,
-        now: Timestamp,
+        now: &Zoned,
     ) -> Result<Self, Failure> {
-        let zone = zone(words.tz.as_deref(), TimeZone::system())?;
+        let zone = zone(words.tz.as_deref(), now.time_zone().clone())?;
+        let now = now.timestamp();
         let bound =
             |flag: &'static str, text: &Option<String>| -> Result<Option<Timestamp>, Failure> {
                 let text = text.as_deref();

@@ -146,6 +146,7 @@ mod tests {
     use gua_store::History;
     use gua_test::recorded::record;
     use jiff::Timestamp;
+    use jiff::tz::TimeZone;
 
     use super::*;
     use crate::{Edges, Format, Outlet, RecordRows, What, Words, run};
@@ -195,7 +196,8 @@ mod tests {
             Ok(Box::new(History::open(&path).unwrap()))
         };
         let pages = AtomicU32::new(0);
-        let now = "2025-10-05T00:00:00Z".parse().unwrap();
+        let now: Timestamp = "2025-10-05T00:00:00Z".parse().unwrap();
+        let now = now.to_zoned(TimeZone::UTC);
         let words = Words {
             tz: Some("UTC".to_owned()),
             since: Some("2025-10-02T17:01:03Z".to_owned()),
@@ -203,7 +205,7 @@ mod tests {
         };
         for what in What::ALL {
             for edges in [Edges::Cut, Edges::Whole] {
-                let ask = Ask::new(what, Format::Csv, &words, edges, now).unwrap();
+                let ask = Ask::new(what, Format::Csv, &words, edges, &now).unwrap();
                 pages.store(0, Ordering::Relaxed);
                 // Every page ends as early as it can.
                 let paged = PagedRows(|question: PageQuestion| {
@@ -235,7 +237,7 @@ mod tests {
             Format::Csv,
             &words,
             Edges::Cut,
-            Timestamp::MIN,
+            &Timestamp::MIN.to_zoned(TimeZone::UTC),
         )
         .unwrap();
         let mut memory = Memory::default();

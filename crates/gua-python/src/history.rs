@@ -14,6 +14,7 @@ use gua_model::failure::Failure;
 use gua_probe::clock;
 use gua_render::document::pretty;
 use gua_settings::{FlagValue, Loaded};
+use jiff::tz::TimeZone;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -118,8 +119,9 @@ fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
         until: wanted.until,
         tz: wanted.tz,
     };
+    let now = clock::now().to_zoned(TimeZone::system());
     let ask = what
-        .and_then(|what| Ask::new(what, Format::JsonLines, &words, Edges::Cut, clock::now()))
+        .and_then(|what| Ask::new(what, Format::JsonLines, &words, Edges::Cut, &now))
         .map_err(|error| failure::of_command(&error))?;
     Ok((wanted.db, ask))
 }

@@ -135,19 +135,19 @@ fn number(value: Option<f64>) -> Cell {
         .map_or(Cell::Missing, Cell::Number)
 }
 
-fn local(at: Timestamp) -> String {
-    crate::document::local(at, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
+fn local(at: Timestamp, zone: &TimeZone) -> String {
+    crate::document::local(at, zone, "%Y-%m-%d %H:%M:%S")
 }
 
 /// Everything that tables show of runs, a line each.
-fn table(runs: &[ShownRun<'_>]) -> Table {
+fn table(runs: &[ShownRun<'_>], zone: &TimeZone) -> Table {
     // As in the original program, summaries omit a memory utilisation of 0. `unmeasured` lists values that were not measured.
     let left_out = |run: &ShownRun<'_>| run.summary.unmeasured.as_ref().map(|_| 0.0);
     table!(run in runs =>
         "run" => run.run.run.as_str(),
         "user" => run.user(),
         "name" => run.run.name.as_str(),
-        "started" => local(run.run.started),
+        "started" => local(run.run.started, zone),
         "seconds" => number(run.seconds()),
         "exit_code" as "exit" => run.exit(),
         "gpus" => run.run.gpus.len(),
@@ -181,13 +181,13 @@ fn has(group: &str, key: &str) -> bool {
     group.split(' ').any(|one| one == key)
 }
 
-pub fn list(runs: &[ShownRun<'_>]) -> Table {
-    table(runs).only_keys(|key| has(LISTED, key))
+pub fn list(runs: &[ShownRun<'_>], zone: &TimeZone) -> Table {
+    table(runs, zone).only_keys(|key| has(LISTED, key))
 }
 
 /// Returns a line for each measure, with a column for each run.
-pub fn compare(runs: &[ShownRun<'_>]) -> Table {
-    let all = table(runs);
+pub fn compare(runs: &[ShownRun<'_>], zone: &TimeZone) -> Table {
+    let all = table(runs, zone);
     let mut compared = Table::new([("measure", "")]);
     let names = runs.iter().map(|shown| &shown.run.run);
     let columns = names.map(|name| Header::new(name.as_str(), name.as_str()));
@@ -202,14 +202,14 @@ pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     compared
 }
 
-pub fn one(shown: &ShownRun<'_>) -> String {
+pub fn one(shown: &ShownRun<'_>, zone: &TimeZone) -> String {
     let run = shown.run;
     let mut lines = vec![format!("run {} of {}: {}", run.run, shown.user(), run.name)];
     lines.push(match (run.ended, shown.seconds()) {
         (Some(ended), Some(seconds)) => format!(
             "from {} to {} ({}), exit code {}",
-            local(run.started),
-            local(ended),
+            local(run.started, zone),
+            local(ended, zone),
             match Duration::try_from_secs_f64(seconds.round()) {
                 Ok(length) => Clockwise(length).to_string(),
                 Err(_) => MISSING.to_owned(),
@@ -218,7 +218,7 @@ pub fn one(shown: &ShownRun<'_>) -> String {
         ),
         _ => format!(
             "since {}; {}",
-            local(run.started),
+            local(run.started, zone),
             match shown.watcher {
                 Some(WatcherState::Running) => "still running",
                 Some(WatcherState::Lost) =>
@@ -254,7 +254,7 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             lines.push(format!("  {}", states.collect::<Vec<_>>().join(", ")));
         }
     }
-    let all = table(std::slice::from_ref(shown));
+    let all = table(std::slice::from_ref(shown), zone);
     let measures = all.only_keys(|key| !has(IN_SENTENCES, key));
     for (column, measure) in measures.columns.iter().zip(measures.rows.iter().flatten()) {
         lines.push(format!("{:<15} {}", column.title, measure.shown()));
@@ -299,14 +299,22 @@ mod tests {
 
     fn measured(summary: &Value, key: &str) -> String {
         let run = run(summary);
-        let table = table(&[ShownRun::new(&run, |_| WatcherState::Unknown)]);
+        let table = table(
+            &[ShownRun::new(&run, |_| WatcherState::Unknown)],
+            &TimeZone::UTC,
+        );
         let place = table.columns.iter().position(|column| column.key == key);
         table.rows[0][place.unwrap()].shown()
     }
 
+    fn shown_alone(run: &WatchedRun) -> String {
+        let run = ShownRun::new(run, |_| WatcherState::Unknown);
+        one(&run, &TimeZone::UTC)
+    }
+
     #[test]
     fn each_word_of_a_group_is_the_key_of_a_column() {
-        let all = table(&[]);
+        let all = table(&[], &TimeZone::UTC);
         for group in [LISTED, NOT_COMPARED, IN_SENTENCES] {
             for key in group.split(' ') {
                 assert!(all.columns.iter().any(|column| column.key == key), "{key}");
@@ -342,7 +350,7 @@ mod tests {
         check("active_pct", "100.0");
         check("cpu_seconds", "-");
         let shown = run(&summary);
-        let shown = one(&ShownRun::new(&shown, |_| WatcherState::Unknown));
+        let shown = shown_alone(&shown);
         assert!(shown.contains("\ngpu - -: - busy, "), "{shown}");
         assert!(
             shown.contains("  active 3 s, ghost -, new 1 s\n"),
@@ -368,7 +376,7 @@ mod tests {
             "phases": [{"name": "load"}, {"name": "train", "seconds": 0.0}],
         });
         let run = run(&summary);
-        let shown = one(&ShownRun::new(&run, |_| WatcherState::Unknown));
+        let shown = shown_alone(&run);
         for expected in [
             " (-), exit code 0\n",
             "  active -, idle-held 0 s\n",
@@ -384,7 +392,7 @@ mod tests {
         let check = |own: Value, expected: &str| {
             let gpu = json!({"index": 0, "own_memory_max_mb": own, "memory_used_max_mb": 900, "memory_total_mb": 2048});
             let run = run(&json!({"gpus": [gpu]}));
-            let shown = one(&ShownRun::new(&run, |_| WatcherState::Unknown));
+            let shown = shown_alone(&run);
             assert!(shown.contains(expected), "{shown}");
         };
         check(200.into(), "busy, memory up to 200 MB of 2.0 GB,");

@@ -84,7 +84,7 @@ pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
     let db = directory.path().join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
-    let report = report(&db, end)?;
+    let report = report(&db, end, &context.zone())?;
     let costs = BenchDocument {
         schema_version: 1,
         gua_version: VERSION,
@@ -243,7 +243,7 @@ impl Random {
 }
 
 /// Reports on the day as text.
-fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
+fn report(db: &Path, end: Timestamp, zone: &TimeZone) -> anyhow::Result<Reported> {
     let words = Words {
         since: "24h".to_owned(),
         ..Words::default()
@@ -252,7 +252,7 @@ fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
     let mut processor = Duration::MAX;
     for _ in 0..REPORTS {
         let before = clock::processor_time();
-        let asked = words.ask(&TimeZone::system(), end)?;
+        let asked = words.ask(zone, end)?;
         let report = location::file_at(db.to_owned()).report(&asked.question)?;
         let text = text(&asked.page(&report, VERSION));
         anyhow::ensure!(!text.is_empty(), "the report is empty");

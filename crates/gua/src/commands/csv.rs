@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use gua_collector::csv::{Appended, DayFiles, configured_directory, configured_form};
 use gua_collector::service::{Install, Scope, csv};
 use gua_compat::gpu_stats::{Minute, lines};
-use jiff::tz::TimeZone;
 use tracing::warn;
 
 use super::service;
@@ -39,7 +38,7 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
     let files = DayFiles::new(directory(context)?, configured_form(settings));
     let sample = context.sample()?;
     // The minute of the readings; the clock may have moved on.
-    let minute = Minute::of(sample.at, &TimeZone::system());
+    let minute = Minute::of(sample.at, &context.zone());
     let lines = lines(&sample, files.form, minute, &settings.thresholds());
     if !lines.unread.is_empty() {
         let numbers: Vec<String> = lines.unread.iter().map(u32::to_string).collect();

@@ -32,7 +32,7 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         DbCommand::Stats(listing) => {
             let stats = location::access(db, context.settings())?.stats(());
             let stats = stats.map_err(|error| damaged(db, &error))?;
-            output::data(&described(stats, listing.format.wanted()))?;
+            output::data(&described(stats, listing.format.wanted(), &context.zone()))?;
         }
         DbCommand::Check(listing) => return check(db, listing.format.wanted()),
         DbCommand::Repair { .. } => repair(db)?,
@@ -211,9 +211,9 @@ fn repair(db: &Path) -> anyhow::Result<()> {
     ))
 }
 
-fn described(stats: Stats, format: TableFormat) -> String {
+fn described(stats: Stats, format: TableFormat, zone: &TimeZone) -> String {
     match format {
-        TableFormat::Text => text(&stats),
+        TableFormat::Text => text(&stats, zone),
         TableFormat::Json => pretty(&StatsDocument {
             schema: STATS,
             stats,
@@ -229,8 +229,8 @@ fn described(stats: Stats, format: TableFormat) -> String {
     }
 }
 
-fn text(stats: &Stats) -> String {
-    let shown = |at: Option<Timestamp>| match at.map(|at| at.to_zoned(TimeZone::system())) {
+fn text(stats: &Stats, zone: &TimeZone) -> String {
+    let shown = |at: Option<Timestamp>| match at.map(|at| at.to_zoned(zone.clone())) {
         Some(at) => at.strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
         None => "none yet".to_owned(),
     };

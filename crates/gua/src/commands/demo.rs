@@ -76,7 +76,7 @@ pub fn record(args: &RecordDemoArgs, context: &Context) -> anyhow::Result<()> {
     };
     let zone = match start == Some(STAGE) {
         true => TimeZone::UTC,
-        false => TimeZone::system(),
+        false => context.zone(),
     };
     let asked = words.ask(&zone, end)?;
     let report = location::file_at(db).report(&asked.question)?;

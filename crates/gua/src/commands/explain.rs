@@ -6,13 +6,12 @@ use gua_query::{ExplainQuestion, SampleQuestion};
 use gua_render::explain::json::json;
 use gua_render::explain::text;
 use jiff::SignedDuration;
-use jiff::tz::TimeZone;
 
 use crate::commands::prelude::*;
 
 pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let now = clock::now();
-    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let zone = zone(args.tz.as_deref(), context.zone())?;
     let mut live = None;
     let answer = match &args.at {
         None => {

@@ -16,6 +16,7 @@ use gua_query::Question;
 use gua_render::report::By;
 use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
 use self::outlet::{Files, Target};
 use crate::commands::prelude::*;
@@ -58,7 +59,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
         }
         return export_old(&history, &db, (path, over));
     };
-    let ask = ask(args, format, &target)?;
+    let ask = ask(args, format, &target, context.zone())?;
     let mut files = Files::new(target, (ask.what.as_str(), format.as_str()), over);
     refuse_what_is_there(&ask, &files)?;
     let rows = history.rows();
@@ -95,7 +96,12 @@ fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failur
     Ok(format)
 }
 
-fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Failure> {
+fn ask(
+    args: &ExportArgs,
+    format: Format,
+    target: &Target<'_>,
+    local: TimeZone,
+) -> Result<Ask, Failure> {
     let words = Words {
         since: args.since.clone(),
         until: args.until.clone(),
@@ -110,7 +116,7 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
         format,
         &words,
         edges,
-        clock::now(),
+        &clock::now().to_zoned(local),
     )
 }
 
@@ -229,7 +235,7 @@ fn export_groups(
             "--by: the format gpu-usage-audit has no groups"
         ));
     };
-    let ask = ask(args, format, &target)?;
+    let ask = ask(args, format, &target, context.zone())?;
     let over = Over::of(args.overwrite);
     if let Target::File(path) = target {
         refuse_existing(path, over)?;

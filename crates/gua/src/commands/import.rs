@@ -184,7 +184,8 @@ fn import_stats(args: &ImportArgs, context: &Context, db: &Path) -> anyhow::Resu
         true => Again::Replace,
         false => Again::Continue,
     };
-    let wanted = (interval.unwrap_or(StatsInterval::Usual(usual)), again);
+    let interval = interval.unwrap_or(StatsInterval::Usual(usual));
+    let wanted = (interval, again, context.zone());
     let mut store = open(context, db)?;
     let mut sums = Sums::default();
     let mut bar = Bar::new("importing");
@@ -196,7 +197,7 @@ fn import_stats(args: &ImportArgs, context: &Context, db: &Path) -> anyhow::Resu
             bar.clear();
         }
         print_skipped(path, &parsed);
-        stats_day(&mut store, path, &parsed, wanted, &mut sums)
+        stats_day(&mut store, path, &parsed, &wanted, &mut sums)
             .with_context(|| format!("cannot import `{}`", path.display()))?;
     }
     drop(bar);
@@ -209,7 +210,7 @@ fn stats_day(
     store: &mut Store,
     path: &Path,
     parsed: &Parsed,
-    (interval, again): (StatsInterval, Again),
+    (interval, again, zone): &(StatsInterval, Again, TimeZone),
     sums: &mut Sums,
 ) -> anyhow::Result<()> {
     let mut rows = Vec::new();
@@ -231,7 +232,7 @@ fn stats_day(
     let name = path.file_name().and_then(|name| name.to_str());
     let by_rows = || {
         let first = Timestamp::from_second(parsed.rows.first()?.timestamp).ok()?;
-        Some(first.to_zoned(TimeZone::system()).date())
+        Some(first.to_zoned(zone.clone()).date())
     };
     let Some(date) = name.and_then(day_of).or_else(by_rows) else {
         return Ok(());
@@ -239,11 +240,11 @@ fn stats_day(
     let day = StatsDay {
         path: path.to_owned(),
         date,
-        interval,
+        interval: *interval,
         rows,
     };
     let on = &mut |_| ControlFlow::Continue(());
-    let imported = import_day(store, &day, again, clock::now(), on);
+    let imported = import_day(store, &day, *again, clock::now(), on);
     if let Some(imported) = imported.map_err(refused)? {
         sums.add(&imported);
     }

@@ -42,7 +42,7 @@ pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode
             if args.format.wanted() == TableFormat::Text && accounts.standings.is_empty() {
                 output::data(&nothing(args, context))?;
             } else {
-                print(&accounts.standings, args, &accounts)?;
+                print(&accounts.standings, args, &accounts, context)?;
             }
             let left_out = &accounts.unbalanced;
             return Ok(balance::exit_code("gua quota", left_out, &args.strict));
@@ -129,7 +129,7 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
             let limits = counted(context.settings().quotas.len() as u64, "limit");
             output::data(&format!("nobody is over a limit; {limits} checked\n"))?;
         }
-        _ => print(&found, args, &accounts)?,
+        _ => print(&found, args, &accounts, context)?,
     }
     let prefix = "gua quota check";
     print_unjudged(&found, prefix);
@@ -158,7 +158,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
 
 /// Returns the requested limits with their use. Problems with the limits themselves are printed.
 fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts> {
-    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let zone = zone(args.tz.as_deref(), context.zone())?;
     let db = |layer| location::for_limits(&context.loaded, layer);
     let mut accounts = Accounts::of::<anyhow::Error>(&context.loaded, db, &zone, clock::now())?;
     for note in &accounts.notes {
@@ -170,8 +170,13 @@ fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts>
     Ok(accounts)
 }
 
-fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> anyhow::Result<()> {
-    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+fn print(
+    standings: &[Standing],
+    args: &QuotaShowArgs,
+    accounts: &Accounts,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let zone = zone(args.tz.as_deref(), context.zone())?;
     let text = match args.format.wanted() {
         TableFormat::Text => page::text(standings, &zone),
         TableFormat::Csv => csv(&page::table(standings)),
@@ -360,7 +365,7 @@ const TERMS: [Term; 4] = [
 /// Shows percentages as gpu_stats defines them.
 fn percentages(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()> {
     let now = clock::now();
-    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let zone = zone(args.tz.as_deref(), context.zone())?;
     let history = location::access(&context.announced_history(), context.settings())?;
     let periods = TERMS.map(|term| window(term, args.ago, now, &zone));
     let answer = history.percentages(PercentQuestion {

@@ -17,7 +17,6 @@ use gua_run::{
 };
 use gua_settings::{CUDA_VISIBLE_DEVICES, Inputs};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use signal_hook::iterator::Handle;
 
 use super::available::Query;
@@ -75,7 +74,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         interval: args.interval,
         scope,
         thresholds: context.settings().thresholds(),
-        zone: TimeZone::system(),
+        zone: context.zone(),
         reader: reader::options(context.settings()),
         record,
         notes,

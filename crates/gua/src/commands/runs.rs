@@ -17,7 +17,6 @@ use gua_run::watcher;
 use gua_settings::Source as SetIn;
 use gua_store::{FileKind, what_is_this};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::commands::prelude::*;
 
@@ -36,7 +35,7 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
         } => {
             let now = clock::now();
             let from = match since {
-                Some(since) => moment("since", since, &TimeZone::system(), now)?.at,
+                Some(since) => moment("since", since, &context.zone(), now)?.at,
                 None => Timestamp::MIN,
             };
             let question = RunsQuestion {
@@ -46,7 +45,11 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
             };
             let runs = known.list(&question)?;
             let runs: Vec<ShownRun<'_>> = runs.iter().map(shown).collect();
-            print(&page::list(&runs), listing.format.wanted(), &runs)?;
+            print(
+                &page::list(&runs, &context.zone()),
+                listing.format.wanted(),
+                &runs,
+            )?;
             if runs.is_empty() {
                 output::eprint("gua runs list: no runs; `gua run -- CMD` records one\n");
             }
@@ -56,14 +59,18 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
             let run = shown(&found);
             output::data(&match json {
                 true => sorted(&RunDocument::new(&run)),
-                false => page::one(&run),
+                false => page::one(&run, &context.zone()),
             })?;
         }
         RunsCommand::Compare { runs, listing } => {
             let found = runs.iter().map(|run| known.one(run));
             let found = found.collect::<Result<Vec<_>, _>>()?;
             let runs: Vec<ShownRun<'_>> = found.iter().map(shown).collect();
-            print(&page::compare(&runs), listing.format.wanted(), &runs)?;
+            print(
+                &page::compare(&runs, &context.zone()),
+                listing.format.wanted(),
+                &runs,
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)

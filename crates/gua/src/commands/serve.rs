@@ -34,7 +34,6 @@ use gua_settings::inputs::NVGPU_CLUSTER;
 use gua_settings::kind::AGENT_SELF;
 use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use gua_wire::{LiveReport, ServerUrl, UserPolicy};
-use jiff::tz::TimeZone;
 
 use crate::commands::prelude::*;
 
@@ -356,7 +355,7 @@ impl ThisHost {
     /// The statement of a person for the current month.
     fn statement(&self, name: &str) -> anyhow::Result<String> {
         let now = clock::now();
-        let zone = TimeZone::system();
+        let zone = self.context.zone();
         let question = StatementQuestion {
             month: now.to_zoned(zone.clone()).date().first_of_month(),
             zone: zone.clone(),
@@ -379,7 +378,7 @@ impl ThisHost {
             detail: Detail::Charts,
             ..Words::default()
         };
-        let asked = words.ask(&TimeZone::system(), clock::now());
+        let asked = words.ask(&self.context.zone(), clock::now());
         let asked = asked.map_err(|failure| Problem::Invalid(failure.of_argument()))?;
         let report = self.context.ask(|source| source.report(&asked.question));
         let report = report.map_err(|error| history(&error))?;

@@ -20,7 +20,7 @@ use crate::commands::prelude::*;
 pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
     page_file::check(&args.file, args.form() == StatementFormat::Html)?;
     let now = clock::now();
-    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let zone = zone(args.tz.as_deref(), context.zone())?;
     let month = month(args.month.as_deref(), now, &zone)?;
     let question = StatementQuestion {
         month,

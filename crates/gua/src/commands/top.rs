@@ -30,9 +30,8 @@ use gua_tui::surroundings::{HostLoad, ProcessUse};
 use gua_tui::timeline::Source as Seen;
 use gua_tui::{App, Moment, Palette, Rights, Setup, Surroundings, plain};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use crate::commands::MIN_VIEW_INTERVAL;
 
+use crate::commands::MIN_VIEW_INTERVAL;
 use crate::commands::prelude::*;
 use crate::simulated::{HOST, SimulatedMonth};
 
@@ -85,7 +84,7 @@ fn show(
     samples: Samples,
     record: Option<Record>,
 ) -> anyhow::Result<()> {
-    let setup = setup(args, context.settings(), record.is_some());
+    let setup = setup(args, context, record.is_some());
     if args.once {
         // The processes of simulated GPUs do not exist here.
         let host = (!args.fake).then(HostWatch::new);
@@ -108,7 +107,7 @@ fn require_terminal() -> Result<(), Failure> {
     Err(Failure::usage(message).hint("`gua top --once` prints one screen as text"))
 }
 
-fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
+fn setup(args: &TopArgs, context: &Context, has_history: bool) -> Setup {
     let colour = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => Palette::Plain,
         _ => Palette::Colour,
@@ -126,9 +125,9 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     Setup {
         host,
         interval: args.interval,
-        thresholds: settings.thresholds(),
+        thresholds: context.settings().thresholds(),
         ticks_per_second,
-        zone: TimeZone::system(),
+        zone: context.zone(),
         palette: colour,
         rights,
         has_history,
