@@ -105,14 +105,21 @@ fn document(
     mut problems: Vec<String>,
 ) -> MeDocument {
     let seen = sample.as_ref();
+    let at = seen.map_or_else(|| context.now(), |sample| sample.at);
+    let gpus = seen.map(|sample| holdings(context, sample, me));
+    let nudges = seen.map_or_else(Vec::new, |sample| nudges(context, sample, me));
+    let claims = claims(context, sample).unwrap_or_else(|error| {
+        problems.push(error);
+        None
+    });
     MeDocument::new(&Facts {
-        at: seen.map_or_else(|| context.now(), |sample| sample.at),
+        at,
         user: me.who.shown().into_owned(),
-        gpus: seen.map(|sample| holdings(context, sample, me)),
+        gpus,
         week,
         standings,
-        nudges: seen.map_or_else(Vec::new, |sample| nudges(context, sample, me)),
-        claims: claims(context, sample, &mut problems),
+        nudges,
+        claims,
         problems,
     })
 }
@@ -199,17 +206,11 @@ fn standings(context: &Context, me: &Owner) -> anyhow::Result<Vec<Standing>> {
 fn claims(
     context: &Context,
     sample: Option<Sample>,
-    problems: &mut Vec<String>,
-) -> Option<(ClaimsDocument, u32)> {
-    let claims = Claims::open(context.settings()).ok()?;
-    match claim::Seen::of(&claims, sample, context) {
-        Ok(seen) => {
-            let document = claim::document(claims.dir.path(), &seen, &mut Names::default());
-            Some((document, claims.dir.me().0))
-        }
-        Err(error) => {
-            problems.push(chain(&error));
-            None
-        }
-    }
+) -> Result<Option<(ClaimsDocument, u32)>, String> {
+    let Ok(claims) = Claims::open(context.settings()) else {
+        return Ok(None);
+    };
+    let seen = claim::Seen::of(&claims, sample, context).map_err(|error| chain(&error))?;
+    let document = claim::document(claims.dir.path(), &seen, &mut Names::default());
+    Ok(Some((document, claims.dir.me().0)))
 }

@@ -46,10 +46,9 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         .command
         .split_first()
         .ok_or_else(|| Failure::usage("no command to run"))?;
-    let mut notes = Vec::new();
     let inputs = &context.loaded.inputs;
     let driver_pids = context.settings().driver.pids.value;
-    let mut scope = scope(&args.gpus, inputs, driver_pids, &mut notes)?;
+    let (mut scope, note) = scope(&args.gpus, inputs, driver_pids)?;
     if let Scope::Given(_) = scope
         && args.gpus != AUTOMATIC
     {
@@ -77,7 +76,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         zone: context.zone(),
         reader: reader::options(context.settings()),
         record,
-        notes,
+        notes: note.map(str::to_owned).into_iter().collect(),
         unknown_gpus: unknown_gpus(args, inputs),
     };
     let directory = || claims::directory(context.settings());
@@ -144,15 +143,15 @@ fn new_id(at: Timestamp) -> String {
     format!("{moment}-{:x}-{}", std::process::id(), random_word())
 }
 
+/// Returns the GPUs to watch, with a note for the run if they are not those that it uses.
 fn scope(
     asked: &str,
     inputs: &Inputs,
     driver_pids: DriverPids,
-    notes: &mut Vec<String>,
-) -> Result<Scope, Failure> {
+) -> Result<(Scope, Option<&'static str>), Failure> {
     match asked {
-        "all" => Ok(Scope::All),
-        AUTOMATIC => Ok(automatic(inputs, driver_pids, notes)),
+        "all" => Ok((Scope::All, None)),
+        AUTOMATIC => Ok(automatic(inputs, driver_pids)),
         list => {
             let Some(gpus) = VisibleDevices::parse_whole(list) else {
                 let list = sanitize(list);
@@ -160,7 +159,7 @@ fn scope(
                     "--gpus {list}: expected auto, all, or GPUs such as 0,1 or GPU-5f3a"
                 )));
             };
-            Ok(Scope::Given(gpus))
+            Ok((Scope::Given(gpus), None))
         }
     }
 }
@@ -198,20 +197,18 @@ fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
 }
 
 /// GPUs that the environment makes visible to the job, else those on which its processes are seen.
-fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) -> Scope {
+fn automatic(inputs: &Inputs, driver_pids: DriverPids) -> (Scope, Option<&'static str>) {
     // An empty value hides every GPU.
     if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {
-        return Scope::Given(VisibleDevices::parse(&list.to_string_lossy()));
+        let gpus = VisibleDevices::parse(&list.to_string_lossy());
+        return (Scope::Given(gpus), None);
     }
     let namespace = surroundings(&HostRoot::real()).pid_namespace;
     if pid_lookup(driver_pids, namespace) == PidLookup::Foreign {
-        notes.push(
-            "all GPUs were watched: in a container the processes of the driver cannot be identified"
-                .to_owned(),
-        );
-        return Scope::All;
+        let note = "all GPUs were watched: in a container the processes of the driver cannot be identified";
+        return (Scope::All, Some(note));
     }
-    Scope::Seen
+    (Scope::Seen, None)
 }
 
 /// A lease that is released when it is dropped.
@@ -297,8 +294,9 @@ mod tests {
             home: None,
             system_file: "/nonexistent".into(),
         };
-        let found = scope(asked, &inputs, DriverPids::Auto, &mut Vec::new());
-        assert_eq!(found.ok().as_ref(), expected, "{asked} {variable:?}");
+        let found = scope(asked, &inputs, DriverPids::Auto);
+        let found = found.ok().map(|(scope, _)| scope);
+        assert_eq!(found.as_ref(), expected, "{asked} {variable:?}");
     }
 
     #[test]
