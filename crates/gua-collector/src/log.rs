@@ -2,6 +2,7 @@
 //!
 //! Libraries emit records with a constant message and fields; only this file decides how they look.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 
@@ -10,8 +11,8 @@ use gua_settings::kind::LogFormat;
 use gua_settings::{Inputs, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tracing::Level;
 
 use crate::log_record::{LogRecord, LogSubscriber};
@@ -110,21 +111,37 @@ fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
             .map(|line| format!("{line}\n"))
             .unwrap_or_default(),
         Form::Json => {
-            let mut object = Map::new();
-            object.insert("time".to_owned(), at.to_string().into());
-            object.insert("level".to_owned(), level.as_str().into());
-            object.insert("message".to_owned(), record.message.clone().into());
-            for (name, value) in &record.fields {
-                object.insert((*name).to_owned(), value.clone());
-            }
-            format!("{}\n", Value::Object(object))
+            let record = JsonRecord {
+                time: at,
+                level: level.as_str(),
+                message: &record.message,
+                fields: record
+                    .fields
+                    .iter()
+                    .map(|(name, value)| (*name, value))
+                    .collect(),
+            };
+            // The conversion sorts the keys.
+            let object = serde_json::to_value(record);
+            let object = object.expect("a record has string keys and finite numbers");
+            format!("{object}\n")
         }
     }
 }
 
+/// A record of a JSON log.
+#[derive(Serialize)]
+struct JsonRecord<'a> {
+    time: Timestamp,
+    level: &'static str,
+    message: &'a str,
+    #[serde(flatten)]
+    fields: BTreeMap<&'static str, &'a Value>,
+}
+
 /// A record of a JSON log, as far as [`as_text`] reads it.
 #[derive(Deserialize)]
-struct JsonRecord {
+struct ReadRecord {
     time: String,
     level: String,
     message: String,
@@ -134,7 +151,7 @@ struct JsonRecord {
 
 /// Returns a line of a log as text for people, also if it is a record of a JSON log.
 pub fn as_text(line: &str) -> String {
-    let Ok(record) = serde_json::from_str::<JsonRecord>(line) else {
+    let Ok(record) = serde_json::from_str::<ReadRecord>(line) else {
         return line.to_owned();
     };
     let at = record.time.split('.').next().unwrap_or_default();
@@ -213,17 +230,14 @@ mod tests {
             assert_eq!(object[key], text, "{key}");
         }
         let json = line(Form::Json, Level::ERROR, at(), &record());
-        let object: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(
-            object,
-            serde_json::json!({
-                "time": "2026-11-15T19:03:43.9Z",
-                "level": "ERROR",
-                "message": "driver read failed",
-                "tick": 3,
-                "error": "no \"driver\"",
-            })
-        );
+        let expected = serde_json::json!({
+            "time": "2026-11-15T19:03:43.9Z",
+            "level": "ERROR",
+            "message": "driver read failed",
+            "tick": 3,
+            "error": "no \"driver\"",
+        });
+        assert_eq!(json, format!("{expected}\n"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use gua_render::alert::{AlertDocument, AlertMessage};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use rustix::thread::clear_ambient_capability_set;
-use serde_json::json;
+use serde::Serialize;
 use ureq::http::Request;
 use ureq::http::header::CONTENT_TYPE;
 
@@ -166,36 +166,97 @@ fn post(
 /// message with an adaptive card. ntfy takes the text itself.
 fn body(shape: Shape, message: &AlertMessage) -> Vec<u8> {
     let AlertMessage { title, text, .. } = message;
-    let document = match shape {
-        Shape::Ntfy => return text.clone().into_bytes(),
-        Shape::Json => return document(message),
-        Shape::Slack => json!({ "text": slack_text(text) }),
-        Shape::Mattermost => json!({ "text": text }),
+    match shape {
+        Shape::Ntfy => text.clone().into_bytes(),
+        Shape::Json => encoded(&AlertDocument::new(message)),
+        Shape::Slack => encoded(&ChatMessage {
+            text: &slack_text(text),
+        }),
+        Shape::Mattermost => encoded(&ChatMessage { text }),
         Shape::Teams => {
             let rest = text.strip_prefix(title.as_str()).unwrap_or(text);
             // A single line break is a blank in the text of a card.
             let rest = rest.trim().replace('\n', "\n\n");
-            let block = |text: &str, weight: &str| json!({ "type": "TextBlock", "text": text, "weight": weight, "wrap": true });
-            json!({
-                "type": "message",
-                "attachments": [{
-                    "contentType": "application/vnd.microsoft.card.adaptive",
-                    "contentUrl": null,
-                    "content": {
-                        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
-                        "type": "AdaptiveCard",
-                        "version": "1.2",
-                        "body": [block(title, "bolder"), block(&rest, "default")],
-                    },
-                }],
-            })
+            encoded(&TeamsMessage::new([
+                TextBlock::new(title, "bolder"),
+                TextBlock::new(&rest, "default"),
+            ]))
         }
-    };
-    document.to_string().into_bytes()
+    }
 }
 
-fn document(message: &AlertMessage) -> Vec<u8> {
-    let document = serde_json::to_vec(&AlertDocument::new(message));
+/// Message of an incoming webhook of Slack or Mattermost.
+#[derive(Serialize)]
+struct ChatMessage<'a> {
+    text: &'a str,
+}
+
+/// Message of a workflow of Teams, with one adaptive card (<https://adaptivecards.io/explorer>).
+#[derive(Serialize)]
+struct TeamsMessage<'a> {
+    attachments: [Attachment<'a>; 1],
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attachment<'a> {
+    content: Card<'a>,
+    content_type: &'static str,
+    content_url: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Card<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    body: [TextBlock<'a>; 2],
+    #[serde(rename = "type")]
+    kind: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    text: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    weight: &'static str,
+    wrap: bool,
+}
+
+impl<'a> TeamsMessage<'a> {
+    fn new(body: [TextBlock<'a>; 2]) -> Self {
+        Self {
+            attachments: [Attachment {
+                content: Card {
+                    schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+                    body,
+                    kind: "AdaptiveCard",
+                    version: "1.2",
+                },
+                content_type: "application/vnd.microsoft.card.adaptive",
+                content_url: None,
+            }],
+            kind: "message",
+        }
+    }
+}
+
+impl<'a> TextBlock<'a> {
+    fn new(text: &'a str, weight: &'static str) -> Self {
+        Self {
+            text,
+            kind: "TextBlock",
+            weight,
+            wrap: true,
+        }
+    }
+}
+
+fn encoded(document: &impl Serialize) -> Vec<u8> {
+    let document = serde_json::to_vec(document);
     document.expect("a document has string keys and finite numbers")
 }
 
@@ -251,7 +312,11 @@ fn run(words: &[String], message: &AlertMessage) -> Result<(), String> {
             Ok(()) | Err(Errno::INVAL) => {}
             Err(error) => return Err(format!("cannot give up capabilities: {error}")),
         }
-        feed(&mut command, document(message), COMMAND_LIMIT)
+        feed(
+            &mut command,
+            encoded(&AlertDocument::new(message)),
+            COMMAND_LIMIT,
+        )
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, run);

@@ -10,6 +10,8 @@ use rustix::thread::{
     set_capabilities,
 };
 
+use serde_json::json;
+
 use super::*;
 
 pub(super) fn message() -> AlertMessage {
@@ -62,15 +64,24 @@ fn every_service_gets_the_body_that_it_expects() {
     let slack = "lab1: ada holds 1 GPU ✓\n- GPU 0: &lt;!channel&gt; &amp; co\nbye";
     assert_eq!(json(Shape::Slack), json!({ "text": slack }));
     assert_eq!(json(Shape::Mattermost), json!({ "text": message().text }));
-    let card = &json(Shape::Teams)["attachments"][0];
-    assert_eq!(
-        card["contentType"],
-        "application/vnd.microsoft.card.adaptive"
-    );
-    assert_eq!(card["content"]["type"], "AdaptiveCard");
-    let blocks = card["content"]["body"].as_array().unwrap();
-    assert_eq!(blocks[0]["text"], "lab1: ada holds 1 GPU ✓");
-    assert_eq!(blocks[1]["text"], "- GPU 0: <!channel> & co\n\nbye");
+    let block = |text: &str, weight: &str| json!({ "type": "TextBlock", "text": text, "weight": weight, "wrap": true });
+    let body = [
+        block("lab1: ada holds 1 GPU ✓", "bolder"),
+        block("- GPU 0: <!channel> & co\n\nbye", "default"),
+    ];
+    let card = json!({
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.2",
+        "body": body,
+    });
+    let attachment = json!({
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": null,
+        "content": card,
+    });
+    let teams = json!({ "type": "message", "attachments": [attachment] });
+    assert_eq!(sent(Shape::Teams).text(), teams.to_string());
     let document = json(Shape::Json);
     assert_eq!(document["schema"], "gua.alert.v1");
     assert_eq!(document["details"], json!(["GPU 0: <!channel> & co"]));
