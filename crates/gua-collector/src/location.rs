@@ -27,8 +27,8 @@ pub fn history(loaded: &Loaded) -> PathBuf {
     among(loaded, &loaded.settings.history.service_db.value)
 }
 
-/// Which history was chosen, if that is not obvious: none is configured, and there is more than one, or the chosen one is at
-/// an unusual path.
+/// Returns a note that names the chosen history, if that is not obvious: none is configured, and there is more than one, or
+/// the chosen one is at an unusual path.
 pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
     let db = &loaded.settings.history.db;
     if db.source != Source::Default {

@@ -47,7 +47,7 @@ pub struct Managed {
     handle: Option<OwnedFd>,
 }
 
-/// Which program the collector belongs to.
+/// Program that the collector belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Ours,

@@ -1,4 +1,4 @@
-//! Which rows an export selects, from the words of its flags.
+//! Selection of the rows of an export, from the words of its flags.
 
 use gua_model::Period;
 use gua_model::failure::Failure;

@@ -22,7 +22,7 @@ use crate::own::{MAX_LINKS, WRITABLE_BY_OTHERS};
 #[error("`{}` is not trusted: {reason}", path.display())]
 pub struct Untrusted {
     pub path: PathBuf,
-    /// Which part of the path can be changed, and by whom.
+    /// Part of the path that can be changed, and by whom.
     pub reason: String,
 }
 

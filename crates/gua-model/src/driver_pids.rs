@@ -1,9 +1,9 @@
-//! The setting `driver.pids`: which PID namespace the driver's process IDs belong to.
+//! The setting `driver.pids`: the PID namespace of the process IDs that the driver reports.
 
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// Which PID namespace the process IDs reported by the driver belong to.
+    /// PID namespace of the process IDs that the driver reports.
     ///
     /// NVML reports the PIDs of the host's namespace. A container usually has its own namespace, where the same number is
     /// missing or, worse, identifies another user's process.

@@ -26,7 +26,7 @@ pub struct ProbeOptions {
     pub library: Option<PathBuf>,
     pub proc_root: ProcRoot,
     pub passwd: Passwd,
-    /// Which PID namespace the driver's process IDs belong to.
+    /// PID namespace of the driver's process IDs.
     pub driver_pids: DriverPids,
     pub state_root: HostRoot,
     /// Rules by which owners are found.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-#: Where cargo put the programs; scripts/test-python says so.
+#: Directory of the programs that cargo built, set by scripts/test-python.
 BUILT = Path(os.environ["GUA_BUILT"])
 
 #: The driver looks at its scenario this often at the most (`LOOK_EVERY` of nvml-sim), and a file system's clock is coarse.

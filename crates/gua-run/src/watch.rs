@@ -25,7 +25,7 @@ use crate::own;
 use crate::phases::{PhaseSummary, Phases};
 use crate::tree_use::TreeUse;
 
-/// Which GPUs are the job's.
+/// GPUs that count as the job's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// GPUs on which its processes are seen, from then on.

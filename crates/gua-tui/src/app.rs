@@ -42,7 +42,7 @@ pub struct Setup {
     pub has_history: bool,
 }
 
-/// Which processes may be signalled.
+/// Processes that may be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     ReadOnly,

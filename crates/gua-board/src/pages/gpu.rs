@@ -138,7 +138,7 @@ impl Page<'_> {
         }
     }
 
-    /// Who keeps the GPU and until when, and why if the caller may see it.
+    /// Lists the people who keep the GPU, until when, and why if the caller may see it.
     pub(super) fn kept(&self, gpu: &LiveGpu) -> Markup {
         html! {
             @for keep in self.keeps(gpu) {

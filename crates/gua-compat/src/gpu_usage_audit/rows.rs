@@ -26,7 +26,7 @@ pub(crate) const REQUIRED: [(&str, &str); 8] = [
     ("proc_sample", "loginuid_user"),
 ];
 
-/// Which cells of a row are read; the others are missing. Reading a cell takes about a tenth of the time of a row.
+/// Selection of the cells of a row to read; the others are missing. Reading a cell takes about a tenth of the time of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,

@@ -28,7 +28,7 @@ pub enum Cross {
 }
 
 impl Cross {
-    /// Which column a local time belongs to, in a window whose slot of that time begins at `slot`.
+    /// Returns the column that a local time belongs to, in a window whose slot of that time begins at `slot`.
     pub fn column(self, local: DateTime, slot: DateTime) -> Column {
         let hour = usize::from(local.hour().unsigned_abs());
         let day = usize::from(local.weekday().to_monday_zero_offset().unsigned_abs());

@@ -14,7 +14,7 @@ use crate::lookup::entry;
 use crate::period::Quarter;
 use crate::total::{GpuDay, QuarterTotal, QuarterUse};
 
-/// Which GPUs and people a fold counts, and how it groups time.
+/// Selection of the GPUs and people that a fold counts, and its grouping of time.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub zone: TimeZone,

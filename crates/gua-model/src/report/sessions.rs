@@ -1,4 +1,4 @@
-//! Which imported sessions count as current, and how much of a session was observed within a window.
+//! Rules for sessions: when an imported one counts as current, and how much of one was observed within a window.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -30,9 +30,9 @@ class Column(NamedTuple):
 
     #: Its name, which carries the unit.
     name: str
-    #: What its values are.
+    #: Type of its values.
     type: str
-    #: What it says.
+    #: Its meaning.
     about: str
 
 

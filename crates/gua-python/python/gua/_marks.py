@@ -11,10 +11,10 @@ from gua._run_log import fields, text_of
 
 __all__ = ["event", "phase", "values"]
 
-#: What follows a phase that is inside of no other: there a phase lasts until the next.
+#: Name of the phase that follows one inside of no other: there a phase lasts until the next.
 OTHER = "other"
 
-#: Those that have begun and not ended, of all runs of this process, the innermost last.
+#: Phases that have begun and not ended, of all runs of this process, the innermost last.
 _open: list[str] = []
 
 

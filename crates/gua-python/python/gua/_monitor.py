@@ -11,7 +11,7 @@ from gua import _gua
 
 __all__ = ["Gpus", "HWMonitor"]
 
-#: Which GPUs are sampled: ``"auto"`` (those in ``CUDA_VISIBLE_DEVICES``, else all), ``"all"``, or numbers and UUIDs.
+#: GPUs to sample: ``"auto"`` (those in ``CUDA_VISIBLE_DEVICES``, else all), ``"all"``, or numbers and UUIDs.
 Gpus = Union[str, int, Iterable[Union[str, int]]]
 
 

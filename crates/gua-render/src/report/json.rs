@@ -212,7 +212,7 @@ documents! {
         held_hours: Hours = hold.whole().micros().into(),
         idle_held_hours: Option<Hours> = hold.idle_held.map(Hours::from),
         util_mean_percent: Option<Percent> = hold.util.map(|(util, _)| Percent(util)),
-        /// Whose utilisation it is: `process` or `gpu`.
+        /// Source of the utilisation: `process` or `gpu`.
         util_of: Option<&'static str> = hold.util.map(|(_, source)| source.as_str()),
         peak_memory_bytes: Option<u64> = hold.peak_memory.map(|memory| memory.0),
         samples: u64 = hold.samples,

@@ -172,7 +172,7 @@ pub struct ServiceInstallArgs {
     pub unit: UnitArgs,
 }
 
-/// Where a unit is installed.
+/// System that a unit is installed into.
 #[derive(Debug, Args)]
 pub struct ImageArgs {
     /// Use the image below this directory instead of the running system.

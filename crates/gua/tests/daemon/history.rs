@@ -1,4 +1,4 @@
-//! Which history a daemon writes, and which it leaves alone.
+//! The histories that a daemon writes, and those that it leaves alone.
 
 use crate::{TWO_GPUS, host, without_driver};
 use gua_test::wait_for;

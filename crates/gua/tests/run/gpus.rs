@@ -1,4 +1,4 @@
-//! Which GPUs are watched: the job's own, and not those of other users.
+//! The GPUs that are watched: the job's own, and not those of other users.
 
 use super::{Jobs, host};
 use crate::without_driver;
