@@ -195,13 +195,18 @@ pub fn directory(path: &Path) -> &Path {
 
 /// Creates a directory with its parents, each with mode 0700 whatever the umask. Existing directories stay as they are.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
+    make_directory(path, 0o700)
+}
+
+/// Creates a directory with its parents, each with this mode whatever the umask. Existing directories stay as they are.
+pub fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
-    make_private_directory(directory(path))?;
-    match DirBuilder::new().mode(0o700).create(path) {
-        // The umask may have removed permissions of the owner.
-        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o700)),
+    make_directory(directory(path), mode)?;
+    match DirBuilder::new().mode(mode).create(path) {
+        // The umask may have removed permissions.
+        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(mode)),
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),

@@ -2,16 +2,16 @@
 //! result is validated like a handwritten file. A reader sees the old file or the new one, and concurrent changes wait for
 //! each other.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use gua_files::{FileError, Over};
 use toml::de::DeTable;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
-use crate::array::{Fields, Mistakes, fields};
+use crate::array::{Fields, Layer, Mistakes, fields};
 use crate::inputs::MAX_BYTES;
 use crate::kind::Home;
 use crate::{Problem, Settings, file};
@@ -32,12 +32,14 @@ pub enum EditError {
     File(#[from] FileError),
 }
 
-/// Applies `change` to a file and writes it if it is still valid.
+/// Applies `change` to a file of this layer and writes it if it is still valid. A new directory of the user's file is
+/// private. The host's file must be readable for every user, whatever the umask of root.
 ///
 /// # Errors
 /// If the file cannot be read or written, and as for [`edit`].
 pub fn change(
     path: &Path,
+    layer: Layer,
     home: &Home,
     change: impl FnOnce(&mut Document) -> Result<(), EditError>,
 ) -> Result<(), EditError> {
@@ -45,9 +47,11 @@ pub fn change(
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let cannot = |what| FileError::cannot(what, path);
     if let Some(directory) = path.parent() {
-        gua_files::make_private_directory(directory).map_err(cannot("create the directory of"))?;
+        let mode = if layer == Layer::Host { 0o755 } else { 0o700 };
+        gua_files::make_directory(directory, mode).map_err(cannot("create the directory of"))?;
     }
     let _lock = lock(path).map_err(cannot("write"))?;
+    let is_new_of_host = layer == Layer::Host && !path.exists();
     let bytes = match gua_files::read_regular(path, MAX_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         bytes => bytes.map_err(cannot("read"))?,
@@ -58,6 +62,9 @@ pub fn change(
         return Ok(());
     };
     gua_files::write(path, changed.as_bytes(), Over::Write).map_err(cannot("write"))?;
+    if is_new_of_host {
+        fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(cannot("write"))?;
+    }
     Ok(())
 }
 

@@ -233,8 +233,8 @@ fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
         Some(amount.map(limit).map_err(invalid))
     });
     let limits = limits.collect::<Result<Vec<Limit>, Failure>>()?;
-    let file = file(&context.loaded.inputs, args.system)?;
-    edit(&file, context, |document| {
+    let (file, layer) = file(&context.loaded.inputs, args.system)?;
+    edit(&file, layer, context, |document| {
         let mut limits = limits.iter();
         limits.try_for_each(|limit| quota::set(document, limit))
     })?;
@@ -283,24 +283,25 @@ fn sentence(limit: &Limit) -> String {
 }
 
 /// File that limits are written to: the host's, or the user's.
-fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
+fn file(inputs: &Inputs, system: bool) -> Result<(PathBuf, Layer), Failure> {
     if system {
-        return Ok(inputs.system_file.clone());
+        return Ok((inputs.system_file.clone(), Layer::Host));
     }
     let mut candidates = inputs.candidates().into_iter();
     let own = candidates.find(|candidate| candidate.path != inputs.system_file);
-    own.map(|candidate| candidate.path).ok_or_else(|| {
+    own.map(|own| (own.path, Layer::User)).ok_or_else(|| {
         Failure::usage("the home directory is unknown").hint("set HOME, or pass --system")
     })
 }
 
 fn edit(
     file: &Path,
+    layer: Layer,
     context: &Context,
     edit: impl FnOnce(&mut Document) -> Result<(), EditError>,
 ) -> Result<(), Failure> {
     let home = Home(context.loaded.inputs.home.clone());
-    change(file, &home, edit).map_err(|error| match error {
+    change(file, layer, &home, edit).map_err(|error| match error {
         EditError::InlineArray { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(chain(&error)),
     })
@@ -333,11 +334,11 @@ fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
     let subject = subject(&args.subject)?;
     let per = args.per.as_deref().map(quota::term).transpose();
     let per = per.map_err(|message| Failure::usage(format!("--per: {message}")))?;
-    let file = file(&context.loaded.inputs, args.system)?;
+    let (file, layer) = file(&context.loaded.inputs, args.system)?;
     let mut removed = 0;
     // A missing file is not created just to remove a limit from it.
     if file.exists() {
-        edit(&file, context, |document| {
+        edit(&file, layer, context, |document| {
             removed = quota::remove(document, &subject, args.measure, per);
             Ok(())
         })

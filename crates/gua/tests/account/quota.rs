@@ -1,6 +1,8 @@
 //! `gua quota`: limits are set, stored, shown and checked. Ada holds both GPUs for two hours; root shares the second,
 //! which is idle.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use gua_probe::clock;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -244,6 +246,22 @@ fn limits_set_concurrently_are_all_kept() {
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, [".config.toml.lock", "config.toml"]);
+}
+
+#[test]
+fn a_new_file_of_the_host_is_readable_for_every_user_and_a_users_directory_is_private() {
+    let host = host("");
+    let host = host.variable("GUA_TEST_SYSTEM_CONFIG", "etc/gua/config.toml");
+    for place in ["--system", ""] {
+        let line = format!("umask 077; {GUA} quota set {place} --everyone --held 1h --per day");
+        let mut shell = host.command("/bin/sh");
+        let ended = shell.args(["-c", &line]).output();
+        assert!(ended.unwrap().status.success(), "{place}");
+    }
+    let mode = |name: &str| host.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("etc/gua"), 0o755);
+    assert_eq!(mode("etc/gua/config.toml"), 0o644);
+    assert_eq!(mode(".gua"), 0o700);
 }
 
 #[test]
