@@ -9,7 +9,7 @@ use gua_compat::gpu_stats::PercentQuestion;
 use gua_model::Period;
 use gua_model::quota::percent::Percentages;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject, Term};
-use gua_probe::process::{is_group, is_user};
+use gua_probe::process::{groups_of, is_group, is_user};
 use gua_query::PersonQuestion;
 use gua_query::words::zone;
 use gua_render::quota as page;
@@ -150,9 +150,23 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
     if context.settings().quotas.is_empty() {
         return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
     }
-    match &args.user {
-        Some(user) => format!("no limit applies to {}\n", sanitize(user)),
-        None => "no limit has any use yet\n".to_owned(),
+    let Some(user) = &args.user else {
+        return "no limit has any use yet\n".to_owned();
+    };
+    let name = sanitize(user);
+    let groups = groups_of(std::slice::from_ref(user)).and_then(|mut all| all.remove(user));
+    let applies = |quota: &&Quota| match &quota.value.subject {
+        Subject::User(name) => name == user,
+        Subject::Group(group) => groups.as_ref().is_some_and(|all| all.contains(group)),
+        Subject::Everyone => true,
+    };
+    let limits = context.settings().quotas.iter().filter(applies);
+    let limits: String = limits
+        .map(|quota| format!("  {}\n", sentence(&quota.value)))
+        .collect();
+    match limits.is_empty() {
+        true => format!("no limit applies to {name}\n"),
+        false => format!("{name} has no use yet under these limits:\n{limits}"),
     }
 }
 

@@ -127,6 +127,18 @@ fn limits_are_set_shown_checked_and_removed() {
 }
 
 #[test]
+fn a_limit_for_everyone_applies_to_a_person_without_use() {
+    let host = two_hours();
+    host.fine("quota set --user ada --held 1h --per day --force");
+    let show = "quota show --user daemon";
+    assert_eq!(host.fine(show), "no limit applies to daemon\n");
+    host.fine("quota set --everyone --held 2h --per day");
+    let expected =
+        "daemon has no use yet under these limits:\n  everyone: held at most 2h per day\n";
+    assert_eq!(host.fine(show), expected);
+}
+
+#[test]
 fn charged_hours_energy_groups_and_totals_match_the_report() {
     let host = two_hours();
     host.fine("quota set --group root --charged 2h --per month --each");
