@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::observer::{ANSWERED, NOTE, READY};
 use super::{Append, Cloud};
-use crate::managed::{MARK, OWN_ARGUMENT};
+use crate::managed::{MARK, Managed, OWN_ARGUMENT};
 
 /// Arguments of the daemon: the mark, the history and the given flags. It reads all other settings itself, also on SIGHUP.
 pub fn arguments(
@@ -46,6 +46,39 @@ pub fn arguments(
     }
     words.extend(cloud.flags().iter().map(OsString::from));
     words
+}
+
+/// The given options, with their values, that a running daemon was started without.
+pub fn not_applied(
+    settings: &Settings,
+    flags: &[FlagValue],
+    cloud: Cloud,
+    running: &Managed,
+) -> Vec<String> {
+    let running = options(running.arguments.iter().map(String::as_str));
+    let wanted = arguments(settings, flags, Append::No, cloud);
+    let wanted: Vec<_> = wanted.iter().map(|word| word.to_string_lossy()).collect();
+    let is_given = |option: &String| {
+        let name = option.split(' ').next();
+        let mut names = flags.iter().map(|flag| flag.flag.as_str());
+        cloud.flags().contains(&option.as_str()) || names.any(|given| Some(given) == name)
+    };
+    let mut wanted = options(wanted.iter().map(|word| &**word));
+    wanted.retain(|option| is_given(option) && !running.contains(option));
+    wanted
+}
+
+/// Joins each option with its value.
+fn options<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut options: Vec<String> = Vec::new();
+    // The last argument of a command line ends with a zero byte, after which there is an empty word.
+    for word in words.filter(|word| !word.is_empty()) {
+        match options.last_mut() {
+            Some(option) if !word.starts_with("--") => *option += &format!(" {word}"),
+            _ => options.push(word.to_owned()),
+        }
+    }
+    options
 }
 
 fn absolute(path: &Path) -> OsString {

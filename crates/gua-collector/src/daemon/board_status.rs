@@ -6,12 +6,12 @@ use gua_model::chain::chain;
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 
-use super::{add_line, with_age};
+use super::{Cloud, add_line, with_age};
 use crate::board::link_state::{LinkError, StreamState};
 use crate::board::{ArchiveState, CloudFile, EnrolmentError, LinkFiles, LinkState};
 
-/// The lines about the board; empty for a host without one.
-pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
+/// The lines about the board; empty for a host without one. `running` is what the running daemon sends.
+pub fn summary(history: &Path, enrolment: &Path, running: Option<Cloud>, now: Timestamp) -> String {
     let files = LinkFiles::new(enrolment, history);
     let link = match CloudFile::at(enrolment).load() {
         Ok(config) => {
@@ -29,16 +29,27 @@ pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
         }
     };
     let spooled = files.spooled(&link.peer);
-    page(&link, spooled, now) + &archive(&link, &files, now)
+    page(&link, spooled, running, now) + &archive(&link, &files, now)
 }
 
-fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
+fn page(
+    link: &LinkState,
+    spooled: Option<usize>,
+    running: Option<Cloud>,
+    now: Timestamp,
+) -> String {
     // Other users may be able to write this file.
     let (name, board) = (sanitize(&link.display_name), sanitize(&link.peer.board));
     let mut text = String::new();
     add_line(&mut text, "board", format_args!("{name} ({board})"));
     let pushed = link.last_push.map(|at| with_age(at, now));
-    let pushed = pushed.as_deref().unwrap_or("none yet");
+    let never = match running {
+        Some(Cloud::Off) => {
+            "none: the daemon was started without --cloud (`gua stop`, then `gua daemon --cloud`)"
+        }
+        _ => "none yet",
+    };
+    let pushed = pushed.as_deref().unwrap_or(never);
     add_line(&mut text, "last push", pushed);
     if link.failures > 0 {
         add_line(&mut text, "failed attempts since", link.failures);
@@ -132,7 +143,7 @@ mod tests {
         if let Some(link) = link {
             LinkFiles::new(&cloud, &history).store(link).unwrap();
         }
-        let lines = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
+        let lines = summary(&history, &cloud, None, at("2026-11-15T10:00:00Z"));
         assert!(
             !lines.contains('\u{1b}') && !lines.contains("secret"),
             "{lines}"
@@ -156,7 +167,7 @@ mod tests {
     fn a_spool_that_cannot_be_counted_is_unknown_and_not_zero() {
         let link = link();
         let now = at("2026-11-15T10:00:00Z");
-        let lines = page(&link, None, now);
+        let lines = page(&link, None, None, now);
         let line = "  spooled pushes: unknown (the spool belongs to another user) (1 dropped: spool full)\n";
         assert!(lines.contains(line), "{lines}");
     }

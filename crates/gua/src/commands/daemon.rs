@@ -13,7 +13,7 @@ use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job};
 use gua_collector::log::as_text;
 use gua_collector::log_file::{self, last_lines};
 use gua_collector::make_directory_of;
-use gua_collector::managed::{PidOwner, owner_of};
+use gua_collector::managed::{Managed, PidOwner, owner_of};
 use gua_collector::pid_file::{PidFile, PidFileError};
 use gua_model::duration;
 use gua_settings::{FlagValue, Settings, Source};
@@ -62,14 +62,14 @@ fn job(args: &CollectArgs, context: Context, starter: Option<File>) -> Job {
 pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let settings = context.settings();
     let pid_file = PidFile::at(&settings.collect.pid_file.value);
-    if let Some(pid) = running(&pid_file)? {
-        return already_running(pid);
+    let cloud = Cloud::new(args.cloud, args.archive);
+    if let Some(running) = running(&pid_file)? {
+        return already_running(&running, cloud, context);
     }
     context.loaded.safe_for_root()?;
     let append = Append::from(args.append);
     let history = HistoryFile::configured(&context.loaded);
     history.admit(append)?;
-    let cloud = Cloud::new(args.cloud, args.archive);
     if let Some(Failure { message, hint, .. }) = cloud.admit(&context.loaded)? {
         let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
         output::eprint(&format!(
@@ -100,9 +100,9 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
         Start::Ended(status) => {
             // Another start may have won the race.
             if status.code() == Some(ALREADY_RUNNING.into())
-                && let Some(pid) = running(&pid_file)?
+                && let Some(running) = running(&pid_file)?
             {
-                return already_running(pid);
+                return already_running(&running, cloud, context);
             }
             return Ok(failed(status, log, log_began));
         }
@@ -125,13 +125,13 @@ fn pid_file_flag(settings: &Settings) -> String {
     }
 }
 
-/// The PID of the running collector. A stale PID file is removed.
-fn running(pid_file: &PidFile) -> anyhow::Result<Option<u32>> {
+/// The running collector. A stale PID file is removed.
+fn running(pid_file: &PidFile) -> anyhow::Result<Option<Managed>> {
     let Some(pid) = pid_file.read() else {
         return Ok(None);
     };
     match owner_of(pid, pid_file) {
-        PidOwner::Managed(_) => return Ok(Some(pid)),
+        PidOwner::Managed(running) => return Ok(Some(running)),
         PidOwner::Dead => {}
         PidOwner::Foreign => output::data(&format!(
             "{BACKGROUND}: pid {pid} belongs to another process; cleared stale pid file\n"
@@ -141,7 +141,16 @@ fn running(pid_file: &PidFile) -> anyhow::Result<Option<u32>> {
     Ok(None)
 }
 
-fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
+/// Succeeds unless options were given that the running daemon does not have.
+fn already_running(running: &Managed, cloud: Cloud, context: &Context) -> anyhow::Result<ExitCode> {
+    let (settings, pid) = (context.settings(), running.pid);
+    let missing = background::not_applied(settings, &context.flags, cloud, running);
+    if !missing.is_empty() {
+        let missing = sanitize(&missing.join(" "));
+        let problem = format!("already running (pid {pid}); not applied: {missing}");
+        let stop = format!("run `gua stop{}` first", pid_file_flag(settings));
+        bail!(Failure::failed(problem).hint(stop));
+    }
     output::data(&format!("{BACKGROUND}: already running (pid {pid})\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gua_collector::alert;
-use gua_collector::daemon::{board_status, history_file};
+use gua_collector::daemon::{Cloud, board_status, history_file};
 use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
 use gua_collector::outage_file;
 use gua_collector::pid_file::PidFile;
@@ -17,12 +17,15 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
     let pid_file = PidFile::at(&settings.collect.pid_file.value);
     let mut enrolment = settings.cloud.config.value.clone();
     let mut history = context.history();
+    let mut running = None;
     let mut text = match pid_file.read() {
         None => format!("{BACKGROUND}: not running\n"),
         Some(pid) => match owner_of(pid, &pid_file) {
             PidOwner::Managed(managed) => {
                 let log = managed.argument("--log-file");
                 let log = log.map_or(settings.collect.log_file.value.as_path(), Path::new);
+                let is_pushing = managed.arguments.iter().any(|word| word == "--cloud");
+                running = Some(Cloud::new(is_pushing, false));
                 if let Some(db) = managed.argument("--db") {
                     history = db.into();
                 }
@@ -55,7 +58,12 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
     for problem in problems {
         text.push_str(&format!("  alert problem: {problem}\n"));
     }
-    text.push_str(&board_status::summary(&history, &enrolment, clock::now()));
+    text.push_str(&board_status::summary(
+        &history,
+        &enrolment,
+        running,
+        clock::now(),
+    ));
     output::data(&text)
 }
 

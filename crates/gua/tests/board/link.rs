@@ -28,7 +28,13 @@ fn a_push_is_shown_for_any_sender_and_any_history() {
         if !before.is_empty() {
             host.fine(before);
         }
-        let none = format!("  board: lab 1 ({})\n  last push: none yet\n", board.url());
+        let none = match before {
+            "" => "none yet",
+            _ => {
+                "none: the daemon was started without --cloud (`gua stop`, then `gua daemon --cloud`)"
+            }
+        };
+        let none = format!("  board: lab 1 ({})\n  last push: {none}\n", board.url());
         assert_eq!(shown(&host), none, "{push}");
         host.gua(push);
         let status = shown(&host);

@@ -71,7 +71,14 @@ fn a_daemon_is_started_shown_and_stopped() {
 
     let again = format!("gua daemon: already running (pid {pid})\n");
     assert_eq!(host.fine("start"), again);
-    assert_eq!(host.fine("daemon --db elsewhere.db"), again);
+    assert_eq!(host.fine("daemon --interval 250ms --append"), again);
+    for options in ["--db elsewhere.db", "--interval 1s", "--keep-raw 1d"] {
+        let refused = host.gua(&format!("daemon {options}"));
+        let said = format!(
+            "gua daemon: already running (pid {pid}); not applied: {options}\nhint: run `gua stop` first\n"
+        );
+        assert_eq!((refused.code, refused.stderr), (1, said));
+    }
 
     let status = host.fine("status");
     let begin = format!(
