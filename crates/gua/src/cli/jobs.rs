@@ -1,6 +1,6 @@
 //! Commands of the group Jobs: run a program on GPUs, record its use, and manage leases.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,6 +71,25 @@ pub struct RunArgs {
     /// Command to run, with its arguments.
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// The timeout of `--wait` and the command. `--wait 1h -- CMD` is `--wait=1h -- CMD`, although `1h` is parsed as the
+    /// first word of the command.
+    pub fn parts(&self) -> (Option<Option<Duration>>, &[OsString]) {
+        let spaced = match self.command.as_slice() {
+            [first, dashes, command @ ..] if self.wait == Some(None) && dashes == "--" => {
+                timeout(first).map(|limit| (Some(Some(limit)), command))
+            }
+            _ => None,
+        };
+        spaced.unwrap_or((self.wait, &self.command))
+    }
+}
+
+/// The duration that a word is, if it is one.
+pub fn timeout(word: &OsStr) -> Option<Duration> {
+    gua_model::duration::parse(word.to_str()?).ok()
 }
 
 /// Mark a phase or an event in the current `gua run`.

@@ -42,8 +42,8 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.interval < MIN_INTERVAL {
         bail!(Failure::usage("--interval must be at least 10ms"));
     }
-    let (program, arguments) = args
-        .command
+    let (_, command) = args.parts();
+    let (program, arguments) = command
         .split_first()
         .ok_or_else(|| Failure::usage("no command to run"))?;
     let inputs = &context.loaded.inputs;
@@ -92,7 +92,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
             let note = record_end(directory(), &outcome);
             Ok(ended(args, note, outcome))
         }
-        Err(error) => Ok(not_started(program, &error)),
+        Err(error) => Ok(not_started(args, program, &error)),
     }
 }
 
@@ -108,9 +108,13 @@ fn ended(args: &RunArgs, note: Option<String>, mut outcome: Outcome) -> ExitCode
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
+fn not_started(args: &RunArgs, program: &OsStr, error: &io::Error) -> ExitCode {
+    let is_timeout = args.wait == Some(None) && timeout(program).is_some();
     let program = sanitize(&program.to_string_lossy());
     output::eprint(&format!("gua run: cannot start `{program}`: {error}\n"));
+    if is_timeout {
+        output::eprint(&format!("hint: --wait={program} waits at most {program}\n"));
+    }
     ExitCode::from(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => CANNOT_RUN,
@@ -261,7 +265,7 @@ fn obtain(
         uuid: true,
         claim: Some(context.settings().claim.longest.value),
         for_pid: Some(std::process::id()),
-        wait: args.wait,
+        wait: args.parts().0,
         quiet: args.quiet,
         ..without_flags()
     };

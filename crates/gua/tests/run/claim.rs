@@ -48,13 +48,26 @@ fn without_gpus_nothing_is_started() {
     assert!(ended.stderr.contains("held"), "{ended:?}");
     let is_ours = |line: &str| line.starts_with("gua run: ");
     assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
-    let ended = host.run_job("--claim 3 --wait=50ms", "echo started > started");
-    assert_eq!(ended.code, 3, "{ended:?}");
-    assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
+    for wait in ["--wait=50ms", "--wait 50ms"] {
+        let ended = host.run_job(&format!("--claim 3 {wait}"), "echo started > started");
+        assert_eq!(ended.code, 3, "{ended:?}");
+        assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
+    }
     let ended = host.run_job("--claim 9", "echo started > started");
     assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
     let ended = host.run_job("--wait", "true");
     assert_eq!(ended.code, 2, "{ended:?}");
+}
+
+#[test]
+fn a_timeout_without_an_equals_sign_is_not_taken_for_the_program() {
+    let host = host(LAB);
+    let ended = host.run_job("--quiet --claim 1 --wait 1h", "echo $CUDA_VISIBLE_DEVICES");
+    assert_eq!((ended.code, &*ended.stdout), (0, "GPU-b\n"), "{ended:?}");
+    let ended = host.gua("run --claim 1 --wait 1h true");
+    assert_eq!(ended.code, 127, "{ended:?}");
+    let hint = "hint: --wait=1h waits at most 1h\n";
+    assert!(ended.stderr.ends_with(hint), "{ended:?}");
 }
 
 #[test]
