@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use gua_model::quota::Measure;
 
 use super::{FormatArgs, HistoryArgs, ImageArgs, ListingArgs, PageFileArgs, StrictArgs, one_of};
+use crate::failure::Failure;
 
 /// Subcommands of `gua alert`.
 #[derive(Debug, Subcommand)]
@@ -357,13 +358,13 @@ pub struct StatementArgs {
 
 impl StatementArgs {
     /// Output format selected by `--format`, `--json`, `--open` or the extension of the file.
-    pub fn form(&self) -> StatementFormat {
-        match (self.json, self.format) {
+    pub fn form(&self) -> Result<StatementFormat, Failure> {
+        Ok(match (self.json, self.format) {
             (true, _) => StatementFormat::Json,
             (_, Some(format)) => format,
             _ if self.file.open => StatementFormat::Html,
-            _ => self.file.form().unwrap_or_default(),
-        }
+            _ => self.file.form()?,
+        })
     }
 }
 

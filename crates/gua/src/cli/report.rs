@@ -8,6 +8,7 @@ use gua_render::chart::{Language, Theme};
 use gua_render::report::By;
 
 use super::{HistoryArgs, StrictArgs, named, one_of};
+use crate::failure::Failure;
 
 /// Import a history of gpu-usage-audit or the CSV files of gpu_stats.
 ///
@@ -242,7 +243,7 @@ pub struct ReportArgs {
 /// Output file of a report or a statement.
 #[derive(Debug, Args)]
 pub struct PageFileArgs {
-    /// Output file; its extension selects the format: .html, .json, .csv or .txt. `-` is stdout.
+    /// Output file; its extension selects the format: .html, .json, .txt or, for a report, .csv. `-` is stdout.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
@@ -262,23 +263,29 @@ impl PageFileArgs {
         named.filter(|path| *path != Path::new("-"))
     }
 
-    /// Format that the extension of the file selects, if there is one.
-    pub(super) fn form<T: ValueEnum>(&self) -> Option<T> {
-        self.path().and_then(by_extension)
+    /// Format that the extension of the file selects; text without one.
+    pub(super) fn form<T: ValueEnum + Default>(&self) -> Result<T, Failure> {
+        let named = self.path().filter(|path| path.extension().is_some());
+        named.map_or_else(|| Ok(T::default()), by_extension)
     }
 }
 
 /// Format that a file extension selects.
-pub fn by_extension<T: ValueEnum>(path: &Path) -> Option<T> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+pub fn by_extension<T: ValueEnum>(path: &Path) -> Result<T, Failure> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    let extension = extension.to_ascii_lowercase();
     let name = match extension.as_str() {
-        "html" | "htm" => "html",
-        "jsonl" | "ndjson" => "jsonl",
+        "htm" => "html",
+        "ndjson" => "jsonl",
         "txt" => "text",
-        other @ ("csv" | "json" | "parquet" | "png" | "svg") => other,
-        _ => return None,
+        other => other,
     };
-    T::from_str(name, false).ok()
+    let forms = T::value_variants().iter().filter_map(T::to_possible_value);
+    let forms: Vec<_> = forms.map(|form| form.get_name().to_owned()).collect();
+    T::from_str(name, false).map_err(|_| {
+        let problem = format!("unknown file extension: {}", path.display());
+        Failure::usage(problem).hint(format!("pass --format {}", forms.join("|")))
+    })
 }
 
 /// Output format of a report.
@@ -294,14 +301,14 @@ pub enum ReportFormat {
 
 impl ReportArgs {
     /// Output format selected by `--format`, `--json`, `--csv`, `--open` or the extension of the file.
-    pub fn form(&self) -> ReportFormat {
-        match (self.json, self.csv, self.format) {
+    pub fn form(&self) -> Result<ReportFormat, Failure> {
+        Ok(match (self.json, self.csv, self.format) {
             (true, ..) => ReportFormat::Json,
             (_, true, _) => ReportFormat::Csv,
             (.., Some(format)) => format,
             _ if self.file.open => ReportFormat::Html,
-            _ => self.file.form().unwrap_or_default(),
-        }
+            _ => self.file.form()?,
+        })
     }
 }
 

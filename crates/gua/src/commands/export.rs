@@ -77,10 +77,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
 fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failure> {
     let format = match (args.format, target) {
         (Some(format), _) => format,
-        (None, Target::File(path)) => by_extension(path).ok_or_else(|| {
-            let problem = format!("unknown file extension: {}", path.display());
-            Failure::usage(problem).hint("use .csv, .jsonl or .parquet, or pass --format")
-        })?,
+        (None, Target::File(path)) => by_extension(path)?,
         (None, Target::Stdout | Target::Directory(_)) => ExportFormat::Csv,
     };
     let format = match format {

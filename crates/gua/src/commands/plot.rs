@@ -122,10 +122,7 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
     let Some(path) = file(args) else {
         return Ok(PlotFormat::Text);
     };
-    by_extension(path).ok_or_else(|| {
-        let problem = format!("unknown file extension: {}", path.display());
-        Failure::usage(problem).hint("use .svg or .png, or pass --format svg|png|text|json|csv")
-    })
+    by_extension(path)
 }
 
 /// Chart that the flags select, and the unit into which the window is divided for it.

@@ -26,7 +26,7 @@ pub fn run(
     on_terminal: OnTerminal,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let form = args.form();
+    let form = args.form()?;
     page_file::check(&args.file, form == ReportFormat::Html)?;
     let words = Words {
         since: args.since.clone(),

@@ -18,7 +18,8 @@ use jiff::{Timestamp, ToSpan as _};
 use crate::commands::prelude::*;
 
 pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
-    page_file::check(&args.file, args.form() == StatementFormat::Html)?;
+    let form = args.form()?;
+    page_file::check(&args.file, form == StatementFormat::Html)?;
     let now = clock::now();
     let zone = zone(args.tz.as_deref(), context.zone())?;
     let month = month(args.month.as_deref(), now, &zone)?;
@@ -36,7 +37,6 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
         version: VERSION,
         costs: costs.as_ref(),
     };
-    let form = args.form();
     let written = match form {
         StatementFormat::Text if args.file.path().is_none() => output::wrapped(text(&sheet)),
         StatementFormat::Text => text(&sheet),

@@ -60,6 +60,16 @@ fn a_report_and_a_statement_are_written_to_files() {
     home.fine("report --db demo.db --by idle -o idle.csv");
     let csv = std::fs::read_to_string(home.path("idle.csv")).unwrap();
     assert!(csv.starts_with("gpu_uuid,gpu_index,idle_since,"), "{csv}");
+    for (line, forms) in [
+        ("report --db demo.db -o x.pdf", "text|json|csv|html"),
+        ("statement --db demo.db -o x.csv", "text|html|json"),
+    ] {
+        let refused = home.gua(line);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        let said = format!("hint: pass --format {forms}\n");
+        assert!(refused.stderr.ends_with(&said), "{}", refused.stderr);
+        home.fine(&format!("{line} --format text"));
+    }
     home.fine("statement --db demo.db -o statement.html");
     let page = std::fs::read_to_string(home.path("statement.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
