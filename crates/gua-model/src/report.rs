@@ -369,6 +369,12 @@ impl Hold {
         self.workload.as_deref() == Some(Self::EXITED)
     }
 
+    /// Time at which it began to hold the GPU; `None` for a process that was found at the last tick only and has no session.
+    pub fn held_since(&self) -> Option<Timestamp> {
+        let has_session = self.observed.is_some() || self.whole().micros() > Micros(0);
+        has_session.then(|| self.period.from())
+    }
+
     /// From its beginning to where its last row ends.
     pub fn whole(&self) -> Period {
         let after = i64::try_from(self.last_row.0).unwrap_or(i64::MAX);

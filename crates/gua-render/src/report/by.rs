@@ -265,8 +265,8 @@ fn idle(report: &Report) -> Table {
         "user" => hold.owner.clone(),
         "process" => hold.process.clone(),
         "pid" => hold.pid.map(|pid| pid.0),
-        "held_since" as "held since" => hold.period.from(),
-        "peak_memory_bytes" as "peak bytes" => hold.peak_memory.map(|memory| memory.0),
+        "held_since" => hold.held_since(),
+        "peak_memory_bytes" => hold.peak_memory.map(|memory| memory.0),
     );
     gpus.beside(Table::of(IdleTime::COLUMNS, times))
         .beside(holders)

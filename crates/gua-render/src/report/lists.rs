@@ -49,7 +49,7 @@ pub(super) fn idle_now(page: &Page<'_>, holds: &[&Hold], medium: Medium) -> Tabl
         "process" => process(page, hold, medium),
         "idle" as "idle for" => hold.idle.map(|idle| idle.shown(now)),
         "peak_memory_mb" as "peak MB" => hold.peak_memory.map(|memory| memory.whole_mb()),
-        "since" as "held since" => page.short(hold.period.from()),
+        "since" as "held since" => hold.held_since().map(|at| page.short(at)),
     )
 }
 
