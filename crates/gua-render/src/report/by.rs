@@ -117,12 +117,12 @@ rows! {
     /// For how long a GPU or a holder has been idle; null unless it is idle at the last tick.
     pub struct IdleTime from (idle: Option<Idle>, now: Timestamp) {
         /// Time of its last activity, or else the time at which it was taken.
-        idle_since: Option<Timestamp> as "idle since" = idle.map(|idle| idle.since.at),
+        idle_since: Option<Timestamp> = idle.map(|idle| idle.since.at),
         /// Whether it may have been idle for longer.
-        idle_since_is_bound: Option<bool> as "bound" = idle.map(|idle| idle.is_bound()),
-        idle_seconds: Option<i64> as "idle s" = idle.map(|idle| idle.length(now).as_secs()),
+        idle_since_is_bound: Option<bool> = idle.map(|idle| idle.is_bound()),
+        idle_seconds: Option<i64> = idle.map(|idle| idle.length(now).as_secs()),
         /// Part of these seconds in which the GPU was not observed.
-        idle_unobserved_seconds: Option<u64> as "gap s" =
+        idle_unobserved_seconds: Option<u64> =
             idle.map(|idle| idle.unobserved.0 / Micros::PER_SECOND),
     }
 }
@@ -251,15 +251,16 @@ fn gpus(report: &Report) -> Table {
     names.beside(sums(report, gpus.map(|gpu| (&gpu.sums, gap_of(gpu)))))
 }
 
-/// Holders of GPUs that are idle at the last tick, the longest idle first.
+/// Holders of GPUs that are idle at the last tick, the longest idle first, for CSV and JSON. People see
+/// [`super::lists::idle_now`].
 fn idle(report: &Report) -> Table {
     let now = report.now.as_ref();
     let now = now.map_or(report.made, |now| now.at);
     let holds = report.idle_now();
     let times = holds.iter().map(|hold| IdleTime::new(hold.idle, now));
     let gpus = table!(hold in &holds =>
-        "gpu_uuid" as "gpu" => hold.gpu.to_string(),
-        "gpu_index" as "#" => hold.index,
+        "gpu_uuid" => hold.gpu.to_string(),
+        "gpu_index" => hold.index,
     );
     let holders = table!(hold in &holds =>
         "user" => hold.owner.clone(),

@@ -12,6 +12,7 @@ use self::beyond::{
     charged_and_energy, comparison, costs, coverage, gpus_now, holders, hours, more, past_waste,
     refused_requests,
 };
+use super::lists::{self, Medium};
 use super::{By, Page, labels, page_table};
 use crate::chart::count;
 use crate::language::Language;
@@ -294,7 +295,10 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
 
 fn by_table(out: &mut String, page: &Page<'_>) {
     let Some(by) = page.by else { return };
-    let mut table = page_table(page, by);
+    let mut table = match by {
+        By::Idle => lists::idle_now(page, &page.report.idle_now(), Medium::Text),
+        _ => page_table(page, by),
+    };
     let all = table.rows.len();
     // A time series is not truncated: that would hide the newest rows.
     if by.is_ranked() {

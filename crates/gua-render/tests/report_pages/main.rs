@@ -11,10 +11,11 @@ use gua_model::idle::Idle;
 use gua_model::report::{Hold, Report};
 use gua_model::since::{Since, Start};
 use gua_model::text::sanitize;
-use gua_model::{Micros, Pid};
+use gua_model::{Bytes, Micros, Period, Pid};
 use gua_render::chart::Language;
 use gua_render::report::{By, Page, html, json::json, korean, table, text};
 use gua_test::reports::{Shape, report};
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -337,6 +338,38 @@ fn the_action_report_counts_the_rows_it_lists() {
         assert_eq!(words.contains(&format!("… 외 {left}건")), left > 0);
         assert!(words.contains(&format!("현재 ({}장)", shape.cards)));
     }
+}
+
+#[test]
+fn the_table_of_idle_holders_has_the_columns_of_section_7() {
+    let mut report = report(SHAPES[1].1, &TimeZone::UTC);
+    let mut hold = report.sessions[0].clone();
+    hold.current = true;
+    hold.peak_memory = Some(Bytes(19_818_086_400));
+    hold.idle = Some(Idle {
+        since: Since {
+            at: report.now.as_ref().unwrap().at - SignedDuration::from_hours(3),
+            start: Start::Seen,
+        },
+        unobserved: Micros(0),
+    });
+    // Found at the last tick only: since when it holds the GPU is unknown.
+    let mut exited = hold.clone();
+    exited.owner = None;
+    exited.period = Period::new(report.window.to(), report.window.to());
+    (exited.last_row, exited.observed) = (Micros(0), None);
+    report.current = vec![hold, exited];
+    let text = text(&page(&report, Language::English, Some(By::Idle), 10));
+    let lines = text.lines().skip_while(|line| !line.contains("idle for"));
+    let lines: Vec<&str> = lines.take(3).map(str::trim).collect();
+    assert_eq!(
+        lines,
+        [
+            "gpu  owner    process        idle for  peak MB  held since",
+            "0    김민수   python (4005)  3h00m       18900  10-31 00:00",
+            "0    unknown  python (4005)  3h00m       18900  -",
+        ]
+    );
 }
 
 #[test]

@@ -232,7 +232,10 @@ fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
 
 /// Returns the table of `--by` below its chart.
 pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
-    let rows = page_table(page, by);
+    let rows = match by {
+        By::Idle => lists::idle_now(page, &page.report.idle_now(), Medium::Html),
+        _ => page_table(page, by),
+    };
     let chart = match by {
         By::User => summary::people_chart(page),
         By::Day | By::Week | By::Month => summary::over_time_chart(page),
