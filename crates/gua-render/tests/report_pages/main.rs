@@ -341,6 +341,27 @@ fn the_action_report_counts_the_rows_it_lists() {
 }
 
 #[test]
+fn a_page_has_no_box_for_a_holder_without_commands() {
+    let mut report = report(SHAPES[1].1, &TimeZone::UTC);
+    let now = report.now.as_ref().unwrap().at;
+    let mut hold = report.sessions[0].clone();
+    (hold.current, hold.pid) = (true, Some(Pid(4711)));
+    for (minutes, boxes) in [(5, 0), (60, 1)] {
+        let since = Since {
+            at: now - SignedDuration::from_mins(minutes),
+            start: Start::Seen,
+        };
+        hold.idle = Some(Idle {
+            since,
+            unobserved: Micros(0),
+        });
+        report.current = vec![hold.clone()];
+        let words = html(&page(&report, Language::English, None, 10));
+        assert_eq!(words.matches("<div class=\"who\">").count(), boxes);
+    }
+}
+
+#[test]
 fn the_table_of_idle_holders_has_the_columns_of_section_7() {
     let mut report = report(SHAPES[1].1, &TimeZone::UTC);
     let mut hold = report.sessions[0].clone();

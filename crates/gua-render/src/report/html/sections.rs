@@ -27,12 +27,14 @@ pub(super) fn holders(page: &Page<'_>, now: &Now) -> Markup {
         labels::held_without_use(report),
         Some(idle.len()),
     );
+    let mut with_advice: Vec<_> = idle.iter().take(page.top).collect();
+    with_advice.retain(|hold| labels::advice(page, hold).is_some());
     let inside = html! {
         (paragraph(sentence(&labels::holders_are(page, now, page.language))))
         @if !idle.is_empty() {
             (html_table(&lists::idle_now(page, &idle, Medium::Html), TableOptions::of(page, "holders-table")))
-            ul.commands {
-                @for hold in idle.iter().take(page.top) { li { (commands(page, hold)) } "\n" }
+            @if !with_advice.is_empty() {
+                ul.commands { @for hold in with_advice { li { (commands(page, hold)) } "\n" } }
             }
         }
     };
