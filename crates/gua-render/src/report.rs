@@ -68,6 +68,8 @@ pub struct Page<'a> {
     pub previous: Option<&'a Report>,
     /// Costs, if there are prices.
     pub costs: Option<&'a Costs>,
+    /// Whether the report is one of `gua demo`, whose processes do not exist.
+    pub is_demo: bool,
 }
 
 impl Page<'_> {

@@ -80,6 +80,10 @@ impl Context {
         &self.loaded.settings
     }
 
+    pub fn is_simulated(&self) -> bool {
+        self.simulated_now.is_some()
+    }
+
     /// Current time, or the end of a simulated history.
     pub fn now(&self) -> Timestamp {
         self.simulated_now.unwrap_or_else(clock::now)

@@ -120,6 +120,7 @@ impl Asked {
             version,
             previous: None,
             costs: None,
+            is_demo: false,
         }
     }
 }

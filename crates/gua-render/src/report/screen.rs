@@ -158,7 +158,7 @@ fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
     idle_rows(out, page, shown, width);
     if idle.len() > shown.len() {
         let rest = idle.len() - shown.len();
-        line!(out, "  and {rest} more: gua report --by idle");
+        line!(out, "  and {rest} more: {} --by idle", command(page));
     }
     let first = shown.iter().find_map(|hold| {
         let stop = labels::advice(page, hold)?.stop;
@@ -166,7 +166,8 @@ fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
     });
     let advice = match first {
         Some((gpu, stop, hold)) => format!(
-            "What to do: look with `gua explain {gpu}`; {}{}.",
+            "What to do{}: look with `gua explain {gpu}`; {}{}.",
+            if page.is_demo { " on a real host" } else { "" },
             labels::decide(page, hold, English),
             stop.map_or_else(String::new, |stop| format!(", then `{stop}`"))
         ),
@@ -176,6 +177,14 @@ fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
         }
     };
     paragraph(out, &advice, width);
+}
+
+/// The command whose options show more.
+fn command(page: &Page<'_>) -> &'static str {
+    match page.is_demo {
+        true => "gua demo report",
+        false => "gua report",
+    }
 }
 
 fn idle_rows(out: &mut String, page: &Page<'_>, holds: &[&Hold], width: usize) {
@@ -248,7 +257,7 @@ fn people(out: &mut String, page: &Page<'_>, width: usize) {
     }
     if report.people.len() > shown.len() {
         let rest = report.people.len() - shown.len();
-        line!(out, "  and {rest} more: gua report --by user");
+        line!(out, "  and {rest} more: {} --by user", command(page));
     }
 }
 

@@ -31,6 +31,7 @@ fn page(report: &Report, language: Language, by: Option<By>, top: usize) -> Page
         version: "0.1.0",
         previous: None,
         costs: None,
+        is_demo: false,
     }
 }
 

@@ -48,6 +48,24 @@ fn the_screen_has_the_verdict_what_is_idle_people_gpus_and_coverage() {
 }
 
 #[test]
+fn the_screen_of_the_demo_names_commands_of_the_demo() {
+    let shape = Shape {
+        cards: 8,
+        people: 12,
+        days: 7,
+    };
+    let report = report(shape, &TimeZone::UTC);
+    let page = gua_render::report::Page {
+        is_demo: true,
+        ..page(&report, Language::English, None, 1)
+    };
+    let text = plain(&screen(&page, 200));
+    for part in ["gua demo report --by user", "What to do on a real host: "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn complete_coverage_is_not_mentioned() {
     let shape = Shape {
         cards: 2,

@@ -62,6 +62,7 @@ pub fn run(
         language,
         previous: previous.as_ref(),
         costs: costs.as_ref(),
+        is_demo: context.is_simulated(),
         ..asked.page(&report, VERSION)
     };
     let is_short = on_terminal == OnTerminal::Screen && !args.full && asked.by.is_none();

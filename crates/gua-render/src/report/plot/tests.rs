@@ -39,6 +39,7 @@ fn page(report: &Report, language: Language) -> Page<'_> {
         version: "0.1.0",
         previous: None,
         costs: None,
+        is_demo: false,
     }
 }
 
