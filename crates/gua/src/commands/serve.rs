@@ -107,7 +107,8 @@ pub(super) fn uninstall(
 /// The units are those of the host. Everyone may print them.
 fn place(args: &ImageArgs, print: bool, context: &Context) -> Result<Place, Failure> {
     let root = args.root.clone().or_else(|| print.then(|| "/".into()));
-    context.place(Some(Scope::System), root)
+    let place = context.place(Some(Scope::System), root);
+    place.map_err(|failure| failure.hint("use sudo"))
 }
 
 fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
