@@ -67,6 +67,17 @@ impl OpenError {
         OpenError::Damaged { path, detail }
     }
 
+    /// Error for a file of another kind.
+    pub(crate) fn not_ours(path: PathBuf, kind: FileKind) -> Self {
+        match kind {
+            FileKind::Unreadable { why } => {
+                let error = FileError::cannot("read", &path)(std::io::Error::other(why));
+                OpenError::Unreadable(error)
+            }
+            kind => OpenError::NotOurs { path, kind },
+        }
+    }
+
     /// Converts a failure to write in the directory of a history.
     pub(crate) fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> FileError {
         FileError::cannot("write to the directory", crate::directory(path))

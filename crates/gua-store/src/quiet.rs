@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use gua_files::FileError;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::OpenError;
@@ -100,10 +99,6 @@ fn refuse_others(path: &Path) -> Result<(), OpenError> {
         FileKind::OurHistory { .. } => Ok(()),
         FileKind::Missing => Err(OpenError::Missing { path }),
         FileKind::NewerHistory { version: found } => Err(OpenError::TooNew { path, found }),
-        FileKind::Unreadable { why } => {
-            let error = FileError::cannot("read", &path)(std::io::Error::other(why));
-            Err(OpenError::Unreadable(error))
-        }
-        kind => Err(OpenError::NotOurs { path, kind }),
+        kind => Err(OpenError::not_ours(path, kind)),
     }
 }

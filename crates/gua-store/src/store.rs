@@ -366,7 +366,7 @@ fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
         (FileKind::NotSqlite, _) => {
             Err(OpenError::damaged(&path, "it is not a database".to_owned()))
         }
-        (kind, _) => Err(OpenError::NotOurs { path, kind }),
+        (kind, _) => Err(OpenError::not_ours(path, kind)),
     }
 }
 

@@ -60,10 +60,9 @@ fn read(db: &Path) -> anyhow::Result<History> {
 }
 
 fn write(db: &Path) -> anyhow::Result<Store> {
-    // Without this, a missing directory is reported as one that cannot be written.
+    // Without this, a missing or closed directory is reported as one that cannot be written.
     if !db.exists() {
-        let path = db.to_owned();
-        return Err(explained(OpenError::Missing { path }));
+        read(db)?;
     }
     Store::open(db, OpenMode::Append, &WriterOptions::default()).map_err(explained)
 }
