@@ -231,7 +231,7 @@ fn hosts_settings(loaded: &Loaded) -> Loaded {
 }
 
 /// Whether the host has a history: one that can be read, or a service that can be asked.
-fn is_there(host: &Path, loaded: &Loaded) -> bool {
+pub(crate) fn is_there(host: &Path, loaded: &Loaded) -> bool {
     match what_is_this(host) {
         FileKind::OurHistory { .. } => true,
         FileKind::Missing | FileKind::Unreadable { .. } => {

@@ -193,6 +193,36 @@ fn another_user_gets_the_report_and_cannot_open_the_history() {
 }
 
 #[test]
+fn what_an_ordinary_user_may_not_do_or_does_not_run_is_explained() {
+    if !runs_as_root("the messages for other users") {
+        return;
+    }
+    let served = Served::since("names", clock::now() - SignedDuration::from_hours(2));
+    let closed = served.host.path("closed.db");
+    fs::copy(&served.db, &closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).unwrap();
+    let forget = |db: &Path| format!("db forget ada --yes --db {}", db.display());
+    let import = format!("import old.db --db {}", closed.display());
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gua-compat/tests/golden");
+    let old = fs::read(golden.join("gpu-usage-audit-1.8.0.db")).unwrap();
+    served.host.write("old.db", old);
+    for line in [forget(&served.db), forget(&closed), import] {
+        let refused = served.gua_as(NOBODY, &line);
+        assert_eq!(refused.code, 1, "{line}: {refused:?}");
+        assert!(refused.stderr.contains("run it as root"), "{refused:?}");
+    }
+    for line in ["serve install", "board install"] {
+        let refused = served.gua_as(NOBODY, line);
+        assert_eq!(refused.code, 2, "{line}: {refused:?}");
+        assert!(refused.stderr.ends_with("hint: use sudo\n"), "{refused:?}");
+    }
+    let status = served.gua_as(NOBODY, "status").stdout;
+    let collector = "gua daemon: not running\n  the host's collector: ";
+    assert!(status.starts_with(collector), "{status}");
+    assert!(status.contains("healthy: "), "{status}");
+}
+
+#[test]
 fn other_people_appear_as_the_configuration_says() {
     if !runs_as_root("what users see of each other") {
         return;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gua_collector::alert;
-use gua_collector::daemon::{Cloud, board_status, history_file};
+use gua_collector::daemon::{Cloud, board_status, health, history_file};
 use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
 use gua_collector::outage_file;
 use gua_collector::pid_file::PidFile;
@@ -51,6 +51,11 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
             }
         },
     };
+    if running.is_none()
+        && let Some(health) = health::of_host(&context.loaded, clock::now())
+    {
+        text.push_str(&format!("  the host's collector: {health}"));
+    }
     let (alerts, problems) = alert::problems(&context.loaded);
     if alerts > 0 {
         text.push_str(&format!("  alerts: {alerts}\n"));
