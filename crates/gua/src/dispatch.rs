@@ -103,7 +103,9 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Available(args) => return available::run(args, &load()?),
         Command::Explain(args) => return explain::run(args, &load()?),
         Command::Top(args) => top::run(args, &load()?)?,
-        Command::Daemon(args) if args.health => return daemon::health(&load()?),
+        Command::Daemon(args) if args.health => {
+            return daemon::health(&Context::load_with_valid_flags(flags)?);
+        }
         Command::Daemon(args) if args.foreground => daemon::foreground(&args.collect, load()?)?,
         Command::Daemon(DaemonArgs { collect, .. }) | Command::Start(StartArgs { collect, .. }) => {
             return daemon::start(collect, &load()?);

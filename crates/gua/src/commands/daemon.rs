@@ -31,9 +31,12 @@ const START_ALLOWANCE: Duration = Duration::from_secs(5);
 /// Exit code of a daemon that finds the PID file locked.
 const ALREADY_RUNNING: u8 = 75;
 
-/// Prints the health of the running daemon.
+/// Prints the health of the running daemon. Invalid settings are one line too: probes read nothing else.
 pub fn health(context: &Context) -> anyhow::Result<ExitCode> {
-    let health = daemon::health::health(&context.loaded, context.now());
+    let health = match context.loaded.checked() {
+        Ok(_) => daemon::health::health(&context.loaded, context.now()),
+        Err(invalid) => Err(format!("unhealthy: {}\n", invalid.message)),
+    };
     output::data(health.as_ref().unwrap_or_else(|unhealthy| unhealthy))?;
     Ok(success_or(Exit::Failed, health.is_ok()))
 }

@@ -39,6 +39,14 @@ fn the_health_of_a_background_daemon_is_that_of_its_last_tick() {
     assert_eq!(after.code, 1, "{after:?}");
     let stopped = "unhealthy: the daemon stopped ";
     assert!(after.stdout.starts_with(stopped), "{after:?}");
+    host.write(".gua/config.toml", "[collect]\nintervall = \"30s\"\n");
+    let invalid = host.gua("daemon --health");
+    assert_eq!((invalid.code, &*invalid.stderr), (1, ""), "{invalid:?}");
+    let lines: Vec<&str> = invalid.stdout.lines().collect();
+    assert!(
+        lines.len() == 1 && lines[0].contains("config.toml:2:1: "),
+        "{invalid:?}"
+    );
 }
 
 #[test]
