@@ -254,6 +254,7 @@ pub enum ClaimCommand {
     ///
     /// - `gua claim release 1c9d03fe`
     /// - `gua claim release --all-mine`
+    #[command(override_usage = "gua claim release <ID>...\n       gua claim release --all-mine")]
     Release {
         /// IDs of the claims in `gua claim list`.
         #[arg(value_name = "ID", value_parser = claim_id, required_unless_present = "all_mine", conflicts_with = "all_mine")]
