@@ -135,6 +135,15 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Errors of the standard library's parsers, and what they mean for people.
+const PARSE_ERRORS: [(&str, &str); 2] = [
+    (": invalid digit found in string", ": expected a number"),
+    (
+        ": invalid socket address syntax",
+        ": expected IP:PORT, such as 127.0.0.1:8080",
+    ),
+];
+
 /// Prints the message of clap: help and version to stdout, all others to stderr as usage errors.
 fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "enroll") {
@@ -142,6 +151,9 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     }
     put_best_suggestion_first(&mut error);
     names::clap_error("gua", &error, |mut text| {
+        for (error, meaning) in PARSE_ERRORS {
+            text = text.replace(error, meaning);
+        }
         // clap omits the usage for invalid values.
         if !text.contains("Usage:") {
             let more = text.find("For more information").unwrap_or(text.len());

@@ -102,6 +102,12 @@ fn a_usage_error_goes_to_stderr_with_the_usage_and_exit_code_2() {
             "no command `doctor x`; `gua doctor` has no subcommands",
         ),
         ("--color purple version", "invalid value 'purple'"),
+        ("claim release", "gua claim release --all-mine"),
+        (
+            "serve --listen 8091",
+            "'--listen <ADDRESS>': expected IP:PORT, such as 127.0.0.1:8080",
+        ),
+        ("runs list --limit x", "'--limit <N>': expected a number"),
     ];
     for (line, message) in cases {
         let ended = gua(line);
