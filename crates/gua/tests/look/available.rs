@@ -38,6 +38,9 @@ fn free_gpus_are_printed_for_scripts_and_holders_of_the_others_for_people() {
     check(&host, "-l 1", 0, "1\n");
     check(&host, "-l 0", 0, "1,2\n");
     check(&host, "--count 2", 0, "1,2\n");
+    let output = check(&host, "--count 9", 3, "");
+    let said = "gua available: 9 wanted, but this host has only 4 GPUs\n";
+    assert!(output.ends_with(said), "{output}");
     check(&host, "--count 1 --order power", 0, "2\n");
     check(&host, "--order -power", 0, "1,2\n");
     check(

@@ -131,7 +131,13 @@ impl<'a> Found<'a> {
 
     /// Message that only `had` of the `wanted` GPUs are free, and that instances are left out.
     pub(super) fn shortage(&self, had: usize, wanted: Option<usize>) -> String {
+        let gpus = self.sample.gpus.iter();
+        let all = gpus.filter(|gpu| gpu.place.counts()).count();
         let line = match wanted {
+            Some(wanted) if wanted > all && !self.is_without_model() => {
+                let all = counted(all as u64, "GPU");
+                format!("{wanted} wanted, but this host has only {all}")
+            }
             Some(wanted) if had > 0 => format!("{had} free, {wanted} wanted"),
             _ if self.is_without_model() => {
                 let models = self.criteria.models.iter();
