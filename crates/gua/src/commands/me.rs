@@ -187,7 +187,10 @@ fn week(context: &Context, me: &Owner) -> Result<Option<Report>, String> {
         Ok(report) => Ok(Some(report)),
         Err(QueryError::NoSuchPerson { .. }) => Ok(None),
         Err(error) => Err(match location::usage_error(&error) {
-            Some(failure) => failure.message,
+            Some(Failure { message, hint, .. }) => {
+                let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+                message + &hint
+            }
             None => chain(&error),
         }),
     }
