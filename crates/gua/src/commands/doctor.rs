@@ -19,6 +19,10 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
         output::raw(sample(context)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(path) = args.bundle.as_ref().filter(|path| path.is_file()) {
+        let problem = format!("{} exists already", path.display());
+        bail!(Failure::usage(problem).hint("remove it, or name another file: --bundle FILE"));
+    }
     let facts = doctor::gather(&HostRoot::real(), known(&context.loaded), || {
         context.sample()
     });

@@ -105,6 +105,9 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
     let host = host_with_secrets(sleeper.pid());
     let listed = host.fine("doctor --bundle");
     assert!(listed.starts_with("gua-bundle.tar.gz:\n"), "{listed}");
+    let again = host.gua("doctor --bundle");
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.stderr.contains("exists already"), "{again:?}");
     let text = unpacked(&host, "gua-bundle.tar.gz");
 
     let directory = host.directory().display().to_string();
