@@ -185,8 +185,8 @@ pub trait SessionVisitor {
         true
     }
 
-    /// Returns whether a session of this period is still wanted after all outlines were offered.
-    fn still_wants(&self, _period: Period) -> bool {
+    /// Returns whether a wanted session of this period is still wanted after all outlines were offered.
+    fn still_wants(&mut self, _period: Period) -> bool {
         true
     }
 

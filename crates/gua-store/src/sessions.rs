@@ -31,11 +31,11 @@ pub(crate) struct Stored {
 }
 
 /// Columns of a [`SessionOutline`], which follow the ids of the session and its GPU. A report reads only these of most sessions.
-const OUTLINE: &str = "began, ended, util, peak";
+const OUTLINE: &str = "began, ended, peak, util";
 
-/// The other columns of a session, which follow those of [`OUTLINE`].
-const OTHERS: &str = "peak_missing, observed, own_sum, own_known, card_sum, card_known, boot, pid, start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active,
-    idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
+/// Columns of a whole session. `util` is not among them, because it follows from others.
+const WHOLE: &str = "id, card, began, ended, peak, peak_missing, observed, own_sum, own_known, card_sum, card_known, boot, pid,
+    start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active, idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
 
 /// GPU of a session without damage in what its outline lacks, as the index `session_outline` has it.
 const CHECKED_CARD: &str =
@@ -105,7 +105,7 @@ fn selected(
         }
         Ok(())
     })?;
-    let whole = format!("SELECT id, card, {OUTLINE}, {OTHERS} FROM session WHERE id = ?1");
+    let whole = format!("SELECT {WHOLE} FROM session WHERE id = ?1");
     for (id, period) in wanted {
         if visitor.still_wants(period) {
             damaged += rows(&mut catalogue, &whole, &[id], |row, catalogue| {
@@ -143,7 +143,7 @@ fn each(
     values: &[i64],
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
-    let sql = format!("SELECT id, card, {OUTLINE}, {OTHERS} FROM session WHERE {which}");
+    let sql = format!("SELECT {WHOLE} FROM session WHERE {which}");
     rows(
         &mut Catalogue::new(connection),
         &sql,
@@ -270,7 +270,7 @@ pub(crate) fn move_horizon(
         sql::run(
             connection,
             "DELETE FROM session WHERE part = 0 AND start = ?1 AND pid = ?2 AND boot = ?3
-             AND card = (SELECT id FROM card WHERE uuid = ?4) AND began <= ?5 AND ended >= ?6",
+             AND card = (SELECT id FROM card WHERE uuid = ?4) AND open = 0 AND began <= ?5 AND ended >= ?6",
             params![
                 key.process.start.0.cast_signed(),
                 key.process.pid.0,
@@ -298,8 +298,8 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         return Ok(Vec::new());
     }
     let sql = format!(
-        "SELECT id, card, {OUTLINE}, {OTHERS}, part <> 2, ifnull(lag(ended) OVER
-         (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0) FROM session ORDER BY id"
+        "SELECT {WHOLE}, part <> 2, ifnull(lag(ended) OVER
+         (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0), util FROM session ORDER BY id"
     );
     let mut catalogue = Catalogue::new(connection);
     let mut found = Vec::new();
@@ -315,21 +315,29 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         let is_sane = |time: i64| sane::time(time).is_some();
         let has_absurd_time =
             times.is_some_and(|(began, ended)| !is_sane(began) || !is_sane(ended));
-        let is_counted: bool = row.get(34)?;
+        let is_counted: bool = row.get(33)?;
         if has_absurd_time {
             wrong("has an impossible time");
         }
         if let Some((began, ended)) = times.filter(|_| is_counted) {
-            let observed = undamaged(row.get::<_, i64>(7).map_err(ReadError::from))?;
+            let observed = undamaged(row.get::<_, i64>(6).map_err(ReadError::from))?;
             if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
                 wrong("was observed for longer than it lasted");
             }
         }
-        if is_counted && row.get(35)? {
+        if is_counted && row.get(34)? {
             wrong("begins before the previous one ends");
         }
-        if !has_absurd_time && undamaged(from_row(row, &mut catalogue))?.is_none() {
-            wrong("has an impossible value");
+        if has_absurd_time {
+            return Ok(());
+        }
+        let stored = undamaged(row.get::<_, Option<u32>>(35).map_err(ReadError::from))?;
+        match undamaged(from_row(row, &mut catalogue))? {
+            None => wrong("has an impossible value"),
+            Some(found) if stored != Some(mean_util(&found.session)) => {
+                wrong("has a utilisation that its sums do not give");
+            }
+            Some(_) => {}
         }
         Ok::<_, ReadError>(())
     })?;
@@ -443,10 +451,15 @@ fn save(
             workload.pod_name,
             workload.assigned,
             workload.containers == ContainerOwners::Name,
-            session.util().map(|(util, _)| util.0),
+            mean_util(session),
         ],
     )?;
     Ok(())
+}
+
+/// Content of the column `util`.
+fn mean_util(session: &Session) -> Option<u32> {
+    session.util().map(|(util, _)| util.0)
 }
 
 fn outline<'gpus>(
@@ -456,13 +469,13 @@ fn outline<'gpus>(
     Ok(SessionOutline {
         gpu: gpu(catalogue, row.get(1)?)?,
         period: Period::new(at(row.get(2)?)?, at(row.get(3)?)?),
-        util: row.get::<_, Option<u32>>(4)?.map(Centipercent),
-        peak_memory: row.get::<_, Option<i64>>(5)?.map(bytes),
+        util: row.get::<_, Option<u32>>(5)?.map(Centipercent),
+        peak_memory: row.get::<_, Option<i64>>(4)?.map(bytes),
     })
 }
 
 fn peak(row: &Row<'_>) -> Result<Reading<Bytes>, ReadError> {
-    let peak = to_reading(row.get(6)?, row.get::<_, Option<i64>>(5)?);
+    let peak = to_reading(row.get(5)?, row.get::<_, Option<i64>>(4)?);
     let peak = peak.ok_or(ReadError::Value("reason"))?;
     Ok(peak.map(bytes))
 }
@@ -488,14 +501,12 @@ fn gpu<'gpus>(catalogue: &'gpus mut Catalogue<'_>, id: i64) -> Result<&'gpus Gpu
 }
 
 fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, ReadError> {
-    let outline = outline(row, catalogue)?;
     let key = SessionKey {
-        gpu: outline.gpu.clone(),
-        process: process_key(row, 12)?,
+        gpu: gpu(catalogue, row.get(1)?)?.clone(),
+        process: process_key(row, 11)?,
     };
-    let period = outline.period;
-    let kind = coded(&KINDS, row.get(15)?, "kind of process");
-    let parent: Option<i64> = row.get(16)?;
+    let kind = coded(&KINDS, row.get(14)?, "kind of process");
+    let parent: Option<i64> = row.get(15)?;
     let parent = parent.map(|id| gpu(catalogue, id).cloned()).transpose()?;
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let Some(id) = row.get::<_, Option<i64>>(column)? else {
@@ -504,8 +515,8 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         let owner = catalogue.owner(id.cast_unsigned())?;
         owner.cloned().ok_or(ReadError::Value("owner")).map(Some)
     };
-    let (owner, job_user) = (owner(17)?, owner(18)?);
-    let owner = match (owner, row.get::<_, Option<String>>(19)?) {
+    let (owner, job_user) = (owner(16)?, owner(17)?);
+    let owner = match (owner, row.get::<_, Option<String>>(18)?) {
         (Some(who), Some(word)) => Some(Owner {
             who,
             source: source(&word)?,
@@ -516,25 +527,25 @@ fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, Read
         Some(OwnerKey::User(user)) => Some(user),
         _ => None,
     };
-    let comm = to_reading(row.get(21)?, row.get(20)?);
+    let comm = to_reading(row.get(20)?, row.get(19)?);
     let session = Session {
         key,
         parent,
         owner,
         comm: comm.ok_or(ReadError::Value("reason"))?,
-        workload: workload(row, 27, user)?,
+        workload: workload(row, 26, user)?,
         kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
-        from: period.from(),
-        to: period.to(),
-        ticks: sum(row, 22)?,
-        observed: Micros(sum(row, 7)?),
-        active: Micros(sum(row, 23)?),
-        idle_held: Micros(sum(row, 24)?),
-        own_util: util(row, 8)?,
-        gpu_util: util(row, 10)?,
+        from: at(row.get(2)?)?,
+        to: at(row.get(3)?)?,
+        ticks: sum(row, 21)?,
+        observed: Micros(sum(row, 6)?),
+        active: Micros(sum(row, 22)?),
+        idle_held: Micros(sum(row, 23)?),
+        own_util: util(row, 7)?,
+        gpu_util: util(row, 9)?,
         peak_memory: peak(row)?,
-        shared: row.get(25)?,
-        open: row.get(26)?,
+        shared: row.get(24)?,
+        open: row.get(25)?,
     };
     Ok(Stored {
         row: row.get(0)?,

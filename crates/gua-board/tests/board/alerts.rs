@@ -336,7 +336,7 @@ async fn a_person_who_holds_an_idle_gpu_is_reported_unless_they_keep_it() {
     assert_eq!(found[0].details, ["GPU 0: 8.0 GB held, idle for >10m"]);
     let mut hidden = held("GPU-a");
     hidden["processes"][0]["memoryBytes"] = json!({"missing": "denied"});
-    stage.push(json!([hidden]), json!([])).await;
+    stage.push_for(&json!([hidden]), 30, 1).await;
     let found = stage.find(&idle);
     assert_eq!(found[0].details, ["GPU 0: memory unknown, idle for >11m"]);
     let keep = |second: i64, owner: &str| {

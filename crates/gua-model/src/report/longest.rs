@@ -23,7 +23,7 @@ pub struct HoldLists {
     #[expect(clippy::vec_box, reason = "an insertion moves the holds after it")]
     past: Vec<Box<Hold>>,
     past_count: usize,
-    /// The greatest lengths of the outlines that were counted, as many as holds are listed.
+    /// The greatest lengths of wanted sessions, as many as are listed.
     lengths: BinaryHeap<Reverse<Micros>>,
     /// The sessions that charts draw, if they were requested.
     charted: Option<Charted>,
@@ -43,47 +43,59 @@ impl HoldLists {
         }
     }
 
-    /// Counts an ended session that charts do not need. Returns whether it may be listed.
-    pub fn count(&mut self, ended: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
+    /// Returns whether an ended session that charts do not need may be listed. If not, it is counted here and must not be pushed.
+    pub fn wants(&mut self, ended: &SessionOutline<'_>, thresholds: &Thresholds) -> bool {
         let length = ended.period.micros();
         let util = ended.util.map(percent);
         let is_without_use = is_without_use(util, ended.peak_memory, true, thresholds);
-        self.past_count += usize::from(is_without_use);
-        self.sessions += usize::from(length.0 > 0);
-        if !is_without_use || !self.lists(length) {
-            return false;
+        if is_without_use && self.is_long(length) {
+            self.lengths.push(Reverse(length));
+            if self.lengths.len() > PAST_LISTED {
+                self.lengths.pop();
+            }
+            return true;
         }
-        self.lengths.push(Reverse(length));
-        if self.lengths.len() > PAST_LISTED {
-            self.lengths.pop();
-        }
-        true
+        self.count(length, is_without_use);
+        false
     }
 
-    /// Whether an ended session of this length is among the longest that were counted.
-    pub fn lists(&self, length: Micros) -> bool {
+    /// Returns whether a session of this length that was wanted is still among the longest. If not, it is counted here and must
+    /// not be pushed.
+    pub fn still_wants(&mut self, length: Micros) -> bool {
+        let is_listed = self.is_long(length);
+        if !is_listed {
+            self.count(length, true);
+        }
+        is_listed
+    }
+
+    fn is_long(&self, length: Micros) -> bool {
         let shortest = self.lengths.peek();
         self.lengths.len() < PAST_LISTED || shortest.is_none_or(|shortest| length >= shortest.0)
     }
 
+    /// A holder seen in one tick only has no length to draw, and is not counted as a session.
+    fn count(&mut self, length: Micros, is_without_use: bool) {
+        self.past_count += usize::from(is_without_use);
+        self.sessions += usize::from(length.0 > 0);
+    }
+
     pub fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
+        let is_without_use = !hold.current && hold.is_without_use(thresholds);
+        self.count(hold.period.micros(), is_without_use);
         if hold.current {
             self.current.push(hold.clone());
-        } else if hold.is_without_use(thresholds) {
-            self.past_count += 1;
-            self.list(hold);
+        } else if is_without_use {
+            self.push_past(hold);
         }
-        // A holder seen in one tick only has no length to draw.
-        if !hold.period.is_empty() {
-            self.sessions += 1;
-            if let Some(charted) = &mut self.charted {
-                charted.push(hold, thresholds);
-            }
+        if let Some(charted) = &mut self.charted
+            && !hold.period.is_empty()
+        {
+            charted.push(hold, thresholds);
         }
     }
 
-    /// Lists an ended session that was counted by its outline, if it is one of the longest.
-    pub fn list(&mut self, hold: &Hold) {
+    fn push_past(&mut self, hold: &Hold) {
         let place = (self.past).partition_point(|kept| order(kept, hold) == Ordering::Less);
         if place < PAST_LISTED {
             self.past.insert(place, Box::new(hold.clone()));
@@ -164,7 +176,7 @@ pub(crate) mod tests {
     fn counting_outlines_gives_the_lists_of_whole_sessions() {
         let thresholds = Thresholds::default();
         let every = HoldLists::new(None);
-        let (mut all, mut wanted, mut counted) = (every.clone(), every, Vec::new());
+        let (mut all, mut wanted, mut candidates) = (every.clone(), every, Vec::new());
         let count = 4 * i64::try_from(PAST_LISTED).unwrap();
         for number in 0..count {
             let mut hold = hold(0, "ada", number * 7 % 100, number);
@@ -178,13 +190,15 @@ pub(crate) mod tests {
             hold.util = Some((percent(busy), UtilSource::Process));
             hold.peak_memory = outline.peak_memory;
             all.push(&hold, &thresholds);
-            if wanted.count(&outline, &thresholds) {
-                counted.push(hold);
+            if wanted.wants(&outline, &thresholds) {
+                candidates.push(hold);
             }
         }
-        counted.retain(|hold| wanted.lists(hold.period.micros()));
-        counted.iter().for_each(|hold| wanted.list(hold));
-        let read = counted.len();
+        candidates.retain(|hold| wanted.still_wants(hold.period.micros()));
+        for hold in &candidates {
+            wanted.push(hold, &thresholds);
+        }
+        let read = candidates.len();
         let (all, wanted) = (all.finish(), wanted.finish());
         assert_eq!(all.past, wanted.past);
         assert_eq!(all.past.len(), PAST_LISTED);
@@ -194,5 +208,22 @@ pub(crate) mod tests {
             read < PAST_LISTED + 50,
             "{read} of {count} sessions were read"
         );
+    }
+
+    #[test]
+    fn a_wanted_session_counts_only_once_it_is_read() {
+        let thresholds = Thresholds::default();
+        let mut lists = HoldLists::new(None);
+        let hold = hold(0, "ada", 3, 0);
+        let outline = SessionOutline {
+            gpu: &hold.gpu,
+            period: hold.period,
+            util: Some(Centipercent(0)),
+            peak_memory: None,
+        };
+        assert!(lists.wants(&outline, &thresholds));
+        assert!(lists.still_wants(hold.period.micros()));
+        let lists = lists.finish();
+        assert_eq!((lists.past_count, lists.session_count), (0, 0));
     }
 }

@@ -78,9 +78,9 @@ struct SessionList<'a> {
 }
 
 impl SessionList<'_> {
-    /// Whether a session of this period is counted by its outline: it ended before the last tick, and nothing else is computed
-    /// from it.
-    fn is_counted_by_outline(&self, period: Period) -> bool {
+    /// Whether the outline of a session of this period is enough unless it is listed: it ended before the last tick, and nothing else
+    /// is computed from it.
+    fn needs_only_outline(&self, period: Period) -> bool {
         self.selects() && self.last.is_none_or(|last| period.to() < last)
     }
 }
@@ -97,21 +97,20 @@ impl SessionVisitor for SessionList<'_> {
         if !self.known.wants(outline.gpu) {
             return false;
         }
-        if !self.is_counted_by_outline(outline.period) {
+        if !self.needs_only_outline(outline.period) {
             return true;
         }
         let lists = &mut self.sums.sessions.lists;
-        lists.count(outline, &self.known.thresholds)
+        lists.wants(outline, &self.known.thresholds)
     }
 
-    fn still_wants(&self, period: Period) -> bool {
-        !self.is_counted_by_outline(period) || self.sums.sessions.lists.lists(period.micros())
+    fn still_wants(&mut self, period: Period) -> bool {
+        !self.needs_only_outline(period) || self.sums.sessions.lists.still_wants(period.micros())
     }
 
     fn session(&mut self, session: &Session) {
         let (known, question) = (self.known, self.known.question);
         let gpu = &session.key.gpu;
-        let is_counted = self.is_counted_by_outline(session.period());
         let mut hold = hold(session, known);
         let is_wanted = question.wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN));
         if !is_wanted || !known.wants(gpu) {
@@ -128,11 +127,7 @@ impl SessionVisitor for SessionList<'_> {
             let first = self.since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
         }
-        let sessions = &mut self.sums.sessions;
-        match is_counted {
-            true => sessions.lists.list(&hold),
-            false => sessions.push(&hold, &known.thresholds),
-        }
+        self.sums.sessions.push(&hold, &known.thresholds);
     }
 }
 

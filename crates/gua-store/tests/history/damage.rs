@@ -209,7 +209,7 @@ fn rows_with_absurd_times_are_left_out_and_counted() {
             .execute(
                 "INSERT INTO session SELECT 900 + ?2, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing,
                  container, pod, job, job_user, kind, ?1, ?1, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, 0, part,
-                 container_name, pod_name, assigned, by_name, util
+                 container_name, pod_name, assigned, by_name, NULL
                  FROM session WHERE id = 1",
                 [at, number],
             )
@@ -489,9 +489,10 @@ fn a_file_with_torn_pages_is_refused_and_can_be_set_aside() {
 fn impossible_sessions_are_found() {
     for change in [
         "UPDATE session SET observed = ended - began + 1 WHERE id = 1",
+        "UPDATE session SET util = ifnull(util, 0) + 1 WHERE id = 1",
         "INSERT INTO session SELECT 999, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing, container,
          pod, job, job_user, kind, began + 1, ended, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, open, part,
-         container_name, pod_name, assigned, by_name, util FROM session WHERE id = 1",
+         container_name, pod_name, assigned, by_name, NULL FROM session WHERE id = 1",
     ] {
         let place = written(300);
         assert!(place.history().check(|_| {}).unwrap().is_clean());

@@ -84,7 +84,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
         lease.release_signals();
     }
     match supervise(options, |name, started| {
-        record_start(directory(), name, started)
+        record_start(directory(), name, started);
     }) {
         Ok(outcome) => {
             // Released before this process exits, perhaps by a signal.
