@@ -70,10 +70,14 @@ impl Ancestor {
     }
 }
 
+/// Maximum number of ancestors that are considered. Each is read from four files.
+const MAX_ANCESTORS: usize = 64;
+
 /// Returns the process and its ancestors without pid 1, nearest first.
 fn ancestors(proc: &ProcRoot, pid: Pid) -> Vec<Ancestor> {
     let chain = proc.chain(pid, Pid(2));
     chain
+        .take(MAX_ANCESTORS)
         .map_while(|(at, comm, _)| ancestor(proc, at, comm))
         .collect()
 }

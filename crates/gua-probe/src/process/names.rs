@@ -1,5 +1,6 @@
 //! User names. If a directory service is slow or hangs, names are missing but the sample is not delayed: one thread
-//! queries the service, and a caller waits a short time at most and gets the answer at a later tick.
+//! queries the service, and a caller waits a short time at most and gets the answer at a later tick. Other questions to
+//! the directory have a thread each, and few threads wait at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
 /// Maximum number of threads that wait for the directory.
 const MAX_WAITING: usize = 8;
 
+/// Maximum number of threads that wait for the directory when one begins to look up a name. Any user can ask for the own name, and
+/// must not take the places of other questions.
+const MAX_WAITING_FOR_NAMES: usize = 4;
+
 /// Number of threads that wait for the directory.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
@@ -44,8 +49,8 @@ struct Waiting;
 
 impl Waiting {
     /// Counts a thread; `None` if too many wait.
-    fn begin() -> Option<Self> {
-        let more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
+    fn begin(most: usize) -> Option<Self> {
+        let more = |waiting| (waiting < most).then_some(waiting + 1);
         let counted = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         counted.ok().map(|_| Self)
     }
@@ -63,7 +68,16 @@ fn asked<T: Send + 'static>(
     limit: Duration,
     question: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let waiting = Waiting::begin()?;
+    asked_while(MAX_WAITING, limit, question)
+}
+
+/// Asks the directory if fewer than `most` threads wait for it.
+fn asked_while<T: Send + 'static>(
+    most: usize,
+    limit: Duration,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let waiting = Waiting::begin(most)?;
     within(limit, move || {
         let _waiting = waiting;
         question()
@@ -96,7 +110,7 @@ fn uid_of(name: &str) -> Option<Uid> {
 
 /// Returns the name of a user, if there is such a user; `None` if the host's directory does not answer in time.
 pub fn name_in_directory(uid: Uid) -> Option<Option<String>> {
-    asked(LOOKUP_TIMEOUT, move || name_of(uid))
+    asked_while(MAX_WAITING_FOR_NAMES, LOOKUP_TIMEOUT, move || name_of(uid))
 }
 
 /// Returns the uid of a user, if there is such a user; `None` if the host's directory does not answer in time.
