@@ -16,7 +16,7 @@ broken = []
 
 def environment(target, home):
     """A home directory with a simulated driver of eight GPUs."""
-    scenario = "".join(f'[[card]]\nuuid = "GPU-{n}"\nutil = 60\n' for n in range(8))
+    scenario = "".join(f'[[gpu]]\nuuid = "GPU-{n}"\nutil = 60\n' for n in range(8))
     subprocess.run([target / "nvml-sim", "install", home], check=True, stdout=subprocess.DEVNULL)
     (home / "nvml-sim.toml").write_text(scenario)
     (home / "claims").mkdir()

@@ -350,7 +350,7 @@ mod tests {
         other.execute_batch("ROLLBACK").unwrap();
         drop(other);
         let shape = gua_test::old_history::Shape {
-            cards: 1,
+            gpus: 1,
             ticks: 4,
             interval_seconds: 30,
             process_rows: 4,

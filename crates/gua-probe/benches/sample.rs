@@ -151,12 +151,12 @@ impl Processes {
         let gpu = |children: &[Child]| {
             let process = |child: &Child| {
                 format!(
-                    "[[card.process]]\npid = {}\nmemory_mib = 900\nsm_util = 10\n",
+                    "[[gpu.process]]\npid = {}\nmemory_mib = 900\nsm_util = 10\n",
                     child.id()
                 )
             };
             format!(
-                "[[card]]\nutil = 40\necc = true\nfan_percent = 30\n{}",
+                "[[gpu]]\nutil = 40\necc = true\nfan_percent = 30\n{}",
                 children.iter().map(process).collect::<String>()
             )
         };

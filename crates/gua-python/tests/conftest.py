@@ -37,7 +37,7 @@ class Gpu:
     def scenario(self, number: int) -> str:
         return textwrap.dedent(
             f"""
-            [[card]]
+            [[gpu]]
             name = "{self.name}"
             uuid = "GPU-1ab00000-0000-4000-8000-00000000000{number}"
             util = {self.util}

@@ -32,7 +32,7 @@ def test_the_wheel_contains_the_program() -> None:
 def test_a_snapshot_is_what_the_program_lists(machine: Machine) -> None:
     pid = os.getpid()
     machine.play(
-        Gpu(util=43, used=2048, more=f"[[card.process]]\npid = {pid}\nmemory_mib = 1024\n"),
+        Gpu(util=43, used=2048, more=f"[[gpu.process]]\npid = {pid}\nmemory_mib = 1024\n"),
         Gpu(used=10),
     )
     ours, theirs = gua.snapshot(), program("list", "--json")

@@ -201,10 +201,10 @@ fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadE
     let outages = history.outages(window)?;
     let mut ledger = Ledger::new(window, known, &outages);
     let mut visit =
-        |_: Quarter, cards: &[GpuQuarter]| ledger.push_totals(cards.iter().map(GpuQuarter::named));
+        |_: Quarter, gpus: &[GpuQuarter]| ledger.push_totals(gpus.iter().map(GpuQuarter::named));
     history.quarters(window, history.thresholds()?, &mut visit)?;
     let covered = ledger.finish();
-    Ok(covered.values().map(|card| card.gaps.len()).sum())
+    Ok(covered.values().map(|gpu| gpu.gaps.len()).sum())
 }
 
 fn check(path: &Path) -> Anything {

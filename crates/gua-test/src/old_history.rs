@@ -8,7 +8,7 @@ use rusqlite::Connection;
 /// Size of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    pub cards: u64,
+    pub gpus: u64,
     pub ticks: u64,
     pub interval_seconds: i64,
     /// Spread evenly over all GPU rows.
@@ -17,7 +17,7 @@ pub struct Shape {
 
 /// Twelve GPUs for thirty days at thirty seconds, with 1.44 process rows per GPU row.
 pub const MONTH: Shape = Shape {
-    cards: 12,
+    gpus: 12,
     ticks: 86_400,
     interval_seconds: 30,
     process_rows: 1_488_752,
@@ -25,7 +25,7 @@ pub const MONTH: Shape = Shape {
 
 impl Shape {
     pub fn gpu_rows(&self) -> u64 {
-        self.cards * self.ticks
+        self.gpus * self.ticks
     }
 }
 
@@ -72,11 +72,11 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
         "INSERT INTO daemon_run (started_at, interval_seconds) VALUES (?1, ?2)",
         (text(0), shape.interval_seconds),
     )?;
-    let uuid = |card: u64| format!("GPU-{card:08x}-0000-4000-8000-{:012x}", card * 7919);
-    for card in 0..shape.cards {
+    let uuid = |gpu: u64| format!("GPU-{gpu:08x}-0000-4000-8000-{:012x}", gpu * 7919);
+    for gpu in 0..shape.gpus {
         change.execute(
             "INSERT INTO gpu_device VALUES (?1, 'NVIDIA A100-SXM4-80GB', 81920, ?2, ?3)",
-            (uuid(card), text(0), text(shape.ticks - 1)),
+            (uuid(gpu), text(0), text(shape.ticks - 1)),
         )?;
     }
     {
@@ -84,25 +84,25 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
             change.prepare("INSERT INTO gpu_sample VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7)")?;
         let mut process_row =
             change.prepare("INSERT INTO proc_sample VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7)")?;
-        let uuids = (0..shape.cards).map(uuid).collect::<Vec<_>>();
+        let uuids = (0..shape.gpus).map(uuid).collect::<Vec<_>>();
         for tick in 0..shape.ticks {
             let at = text(tick);
-            for (card, uuid) in (0..shape.cards).zip(&uuids) {
-                let cell = Cell::new(shape, card, tick);
+            for (gpu, uuid) in (0..shape.gpus).zip(&uuids) {
+                let cell = Cell::new(shape, gpu, tick);
                 gpu_row.execute((
                     &at,
                     uuid,
                     cell.util,
-                    card.cast_signed(),
+                    gpu.cast_signed(),
                     cell.memory,
                     35 + cell.util / 2,
                     60 + 3 * cell.util,
                 ))?;
             }
-            for (card, uuid) in (0..shape.cards).zip(&uuids) {
-                let cell = Cell::new(shape, card, tick);
+            for (gpu, uuid) in (0..shape.gpus).zip(&uuids) {
+                let cell = Cell::new(shape, gpu, tick);
                 for slot in 0..cell.processes {
-                    let pid = 100_000 + card * 1_000 + cell.episode % 1_000 + slot * 100_000;
+                    let pid = 100_000 + gpu * 1_000 + cell.episode % 1_000 + slot * 100_000;
                     let user =
                         (cell.noise % 7 + slot > 1).then(|| pick(&USERS, cell.episode + slot));
                     process_row.execute((
@@ -111,7 +111,7 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
                         pid.cast_signed(),
                         cell.memory,
                         user,
-                        card.cast_signed(),
+                        gpu.cast_signed(),
                         pick(&NAMES, slot),
                     ))?;
                 }
@@ -141,10 +141,10 @@ struct Cell {
 }
 
 impl Cell {
-    fn new(shape: &Shape, card: u64, tick: u64) -> Self {
-        let row = tick * shape.cards + card;
+    fn new(shape: &Shape, gpu: u64, tick: u64) -> Self {
+        let row = tick * shape.gpus + gpu;
         let upto = |rows: u64| rows * shape.process_rows / shape.gpu_rows();
-        let episode = tick / 240 * 31 + card * 17;
+        let episode = tick / 240 * 31 + gpu * 17;
         let noise = mixed(row);
         let busy = mixed(episode) % 3;
         let util = match busy {

@@ -15,15 +15,15 @@ pub type Card<'a> = (u32, &'a [&'a str]);
 /// Interval of the ticks.
 pub const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Records one tick a minute from a moment on; `cards` returns the GPUs of each.
-pub fn record<'a>(path: &Path, from: Timestamp, ticks: u32, cards: impl Fn(u32) -> Vec<Card<'a>>) {
+/// Records one tick a minute from a moment on; `gpus` returns the GPUs of each.
+pub fn record<'a>(path: &Path, from: Timestamp, ticks: u32, gpus: impl Fn(u32) -> Vec<Card<'a>>) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let interval = MINUTE.unsigned_abs();
     let mut recorder = Recorder::new(path, &WriterOptions::default(), from, interval);
     let mut at = from;
     for number in 0..ticks {
-        let gpus = (0..).zip(cards(number));
-        let gpus = gpus.map(|(index, card)| gpu(index, number, card)).collect();
+        let gpus = (0..).zip(gpus(number));
+        let gpus = gpus.map(|(index, kind)| gpu(index, number, kind)).collect();
         recorder.tick(at, gpus);
         at += MINUTE;
     }

@@ -21,7 +21,7 @@ const QUARTER: u64 = 900_000_000;
 /// Size of the host and length of the window.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    pub cards: u32,
+    pub gpus: u32,
     pub people: u32,
     pub days: u32,
 }
@@ -67,9 +67,9 @@ pub fn person(number: u32) -> String {
     }
 }
 
-fn uuid(card: u32) -> GpuUuid {
-    let spread = card.wrapping_mul(2_654_435_761);
-    format!("GPU-{spread:08x}-1c2d-4e3f-9a0b-{card:012x}")
+fn uuid(number: u32) -> GpuUuid {
+    let spread = number.wrapping_mul(2_654_435_761);
+    format!("GPU-{spread:08x}-1c2d-4e3f-9a0b-{number:012x}")
         .parse()
         .unwrap()
 }
@@ -154,9 +154,9 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
         end() - SignedDuration::from_hours(14),
     );
     let mut dice = Dice(7);
-    for card in 0..shape.cards {
-        let gpu = uuid(card);
-        let mut owner = card % shape.people.max(1);
+    for number in 0..shape.gpus {
+        let gpu = uuid(number);
+        let mut owner = number % shape.people.max(1);
         for (quarter_hour, period) in window.quarters() {
             if period.overlap(gap).is_some() {
                 continue;
@@ -183,17 +183,17 @@ fn finished(
     gap: Period,
     fold: &ReportFold,
 ) -> Report {
-    let any = shape.cards > 0;
-    let covered = |cards: u64| Covered {
-        capacity: Micros(window.micros().0 * cards),
-        observed: Micros((window.micros().0 - gap.micros().0) * cards),
-        gap: Micros(gap.micros().0 * cards),
-        buffered: Micros((window.micros().0 - gap.micros().0) * cards),
+    let any = shape.gpus > 0;
+    let covered = |gpus: u64| Covered {
+        capacity: Micros(window.micros().0 * gpus),
+        observed: Micros((window.micros().0 - gap.micros().0) * gpus),
+        gap: Micros(gap.micros().0 * gpus),
+        buffered: Micros((window.micros().0 - gap.micros().0) * gpus),
         host_observed: Micros(window.micros().0 - gap.micros().0),
         ..Covered::default()
     };
     let mut coverage = if any {
-        covered(shape.cards.into())
+        covered(shape.gpus.into())
     } else {
         Covered::default()
     };
@@ -201,13 +201,15 @@ fn finished(
         coverage.gaps.push(GapRow {
             reason: GapReason::DriverHung,
             period: gap,
-            gpus: shape.cards as usize,
+            gpus: shape.gpus as usize,
             micros: coverage.gap,
             detail: Some("no answer within 5s from <nvml>".to_owned()),
             late: false,
         });
     }
-    let numbers: BTreeMap<GpuUuid, u32> = (0..shape.cards).map(|card| (uuid(card), card)).collect();
+    let numbers: BTreeMap<GpuUuid, u32> = (0..shape.gpus)
+        .map(|number| (uuid(number), number))
+        .collect();
     let reported = |(gpu, sums): (&GpuUuid, &Sums)| ReportedGpu {
         gpu: gpu.clone(),
         index: numbers.get(gpu).copied(),
@@ -218,17 +220,17 @@ fn finished(
         covered: covered(1),
         unseen: vec![gap],
     };
-    let cards: Vec<ReportedGpu> = fold.gpus.iter().map(reported).collect();
+    let gpus: Vec<ReportedGpu> = fold.gpus.iter().map(reported).collect();
     let people = fold.people.rows();
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
-    let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
+    let uuids: Vec<GpuUuid> = gpus.iter().map(|gpu| gpu.gpu.clone()).collect();
     let slot_rows: Vec<SlotRow> = slots(window, zone, fold.scope().unit)
         .map(|slot| SlotRow {
             label: slot.label,
             period: slot.period,
             sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
             gap: Micros(
-                slot.period.overlap(gap).map_or(0, |part| part.micros().0) * u64::from(shape.cards),
+                slot.period.overlap(gap).map_or(0, |part| part.micros().0) * u64::from(shape.gpus),
             ),
         })
         .collect();
@@ -269,7 +271,7 @@ fn finished(
         } else {
             Vec::new()
         },
-        gpus: cards,
+        gpus,
     }
 }
 
@@ -307,7 +309,7 @@ fn refused(shape: Shape, uuids: &[GpuUuid]) -> Refused {
 fn sessions(shape: Shape) -> Vec<Hold> {
     let mut dice = Dice(11);
     let mut holds = Vec::new();
-    for card in 0..shape.cards {
+    for gpu in 0..shape.gpus {
         let mut from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
         while from < end() {
             let length = 1 + i64::try_from(dice.roll(u64::from(shape.days) * 4 + 2)).unwrap();
@@ -316,13 +318,13 @@ fn sessions(shape: Shape) -> Vec<Hold> {
             let idle = dice.roll(100);
             let number = u32::try_from(dice.roll(u64::from(shape.people.max(1)))).unwrap();
             holds.push(Hold {
-                gpu: uuid(card),
-                index: Some(card),
+                gpu: uuid(gpu),
+                index: Some(gpu),
                 owner: (number != 3).then(|| person(number)),
                 by_login: number != 2,
                 process: Some(if idle > 90 { "jupyter-lab" } else { "python" }.to_owned()),
                 workload: (idle > 70).then(|| "job 4711".to_owned()),
-                pid: Some(Pid(4000 + card * 7 + u32::try_from(length).unwrap())),
+                pid: Some(Pid(4000 + gpu * 7 + u32::try_from(length).unwrap())),
                 period,
                 last_row: Micros(0),
                 util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Gpu)),
@@ -342,7 +344,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
     }
     holds.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.gpu.clone()));
     // The longest, and those of each GPU.
-    let mut of_gpus = vec![0; usize::try_from(shape.cards).unwrap()];
+    let mut of_gpus = vec![0; usize::try_from(shape.gpus).unwrap()];
     let mut place = 0;
     holds.retain(|hold| {
         let of_gpu = &mut of_gpus[usize::try_from(hold.index.unwrap()).unwrap()];
@@ -355,7 +357,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
 
 fn now(shape: Shape) -> Now {
     let mut dice = Dice(5);
-    let cards = (0..shape.cards).map(|card| {
+    let gpus = (0..shape.gpus).map(|number| {
         let state = [
             State::Active,
             State::IdleHeld,
@@ -365,8 +367,8 @@ fn now(shape: Shape) -> Now {
         ][usize::try_from(dice.roll(5)).unwrap()];
         let held = state != State::TrulyIdle;
         GpuStatus {
-            gpu: uuid(card),
-            index: Some(card),
+            gpu: uuid(number),
+            index: Some(number),
             instance: None,
             name: Some("NVIDIA RTX A6000".to_owned()),
             state,
@@ -381,15 +383,15 @@ fn now(shape: Shape) -> Now {
             ),
             memory_used: Some(Bytes::from_mb(if held { 31_000 } else { 0 })),
             memory_total: Some(Bytes::from_mb(49_140)),
-            owners: BTreeSet::from([person(card % shape.people.max(1))])
+            owners: BTreeSet::from([person(number % shape.people.max(1))])
                 .into_iter()
                 .filter(|_| held)
                 .collect(),
             process: held.then(|| "python".to_owned()),
-            held_since: held.then(|| end() - SignedDuration::from_hours(i64::from(card % 50))),
+            held_since: held.then(|| end() - SignedDuration::from_hours(i64::from(number % 50))),
             idle: is_idle_now(state).then(|| Idle {
                 since: Since {
-                    at: end() - SignedDuration::from_mins(i64::from(card % 50) * 31 + 9),
+                    at: end() - SignedDuration::from_mins(i64::from(number % 50) * 31 + 9),
                     start: Start::Seen,
                 },
                 unobserved: Micros(0),
@@ -398,6 +400,6 @@ fn now(shape: Shape) -> Now {
     });
     Now {
         at: end() - SignedDuration::from_secs(20),
-        gpus: cards.collect(),
+        gpus: gpus.collect(),
     }
 }

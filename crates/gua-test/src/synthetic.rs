@@ -43,12 +43,12 @@ pub struct SyntheticHost {
     interval: Duration,
     at: Timestamp,
     since_boot: Duration,
-    cards: Vec<Card>,
+    gpus: Vec<Device>,
     next_pid: u32,
 }
 
 #[derive(Debug, Default)]
-struct Card {
+struct Device {
     jobs: Vec<Job>,
     busy: u64,
     energy: u64,
@@ -62,13 +62,13 @@ struct Job {
 }
 
 impl SyntheticHost {
-    pub fn new(cards: usize, interval: Duration, start: Timestamp) -> Self {
+    pub fn new(gpus: usize, interval: Duration, start: Timestamp) -> Self {
         Self {
             dice: Dice(42),
             interval,
             at: start,
             since_boot: Duration::from_secs(1_000_000),
-            cards: (0..cards).map(|_| Card::default()).collect(),
+            gpus: (0..gpus).map(|_| Device::default()).collect(),
             next_pid: 1000,
         }
     }
@@ -98,11 +98,11 @@ impl SyntheticHost {
     }
 
     pub fn tick(&mut self) -> Tick {
-        for number in 0..self.cards.len() {
+        for number in 0..self.gpus.len() {
             self.change_jobs(number);
         }
-        let gpus = (0..self.cards.len())
-            .map(|number| self.card(number))
+        let gpus = (0..self.gpus.len())
+            .map(|number| self.device(number))
             .collect();
         let sample = Sample {
             at: self.at,
@@ -130,15 +130,15 @@ impl SyntheticHost {
         let ends = self.dice.one_in(240);
         let begins = self.dice.one_in(120);
         if ends {
-            self.cards[number].jobs.clear();
+            self.gpus[number].jobs.clear();
         }
-        if begins && self.cards[number].jobs.is_empty() {
+        if begins && self.gpus[number].jobs.is_empty() {
             let many = [1, 1, 2, 2, 3, 4][usize::try_from(self.dice.roll(6)).unwrap()];
             for _ in 0..many {
                 let job = self.job();
-                self.cards[number].jobs.push(job);
+                self.gpus[number].jobs.push(job);
             }
-            self.cards[number].busy = [0, 5, 60, 95][usize::try_from(self.dice.roll(4)).unwrap()];
+            self.gpus[number].busy = [0, 5, 60, 95][usize::try_from(self.dice.roll(4)).unwrap()];
         }
     }
 
@@ -166,10 +166,14 @@ impl SyntheticHost {
         }
     }
 
-    fn card(&mut self, number: usize) -> Gpu {
+    fn device(&mut self, number: usize) -> Gpu {
         let dice = &mut self.dice;
-        let card = &mut self.cards[number];
-        let busy = if card.jobs.is_empty() { 0 } else { card.busy };
+        let device = &mut self.gpus[number];
+        let busy = if device.jobs.is_empty() {
+            0
+        } else {
+            device.busy
+        };
         let util = match busy {
             0 => 0,
             busy => (busy + dice.roll(11)).saturating_sub(5).min(100),
@@ -181,19 +185,20 @@ impl SyntheticHost {
                     busy => (busy + dice.roll(21)).saturating_sub(10).min(100),
                 };
                 // The driver's samples are late by varying amounts.
-                let at = card.seen + (number + 1) * 1_000_000 / SAMPLES_PER_SECOND + dice.roll(300);
+                let at =
+                    device.seen + (number + 1) * 1_000_000 / SAMPLES_PER_SECOND + dice.roll(300);
                 (at, u32::try_from(value).unwrap())
             })
             .collect();
-        let window = UtilWindow::new(Some(card.seen), &samples);
-        card.seen = samples.last().map_or(card.seen, |(at, _)| *at);
+        let window = UtilWindow::new(Some(device.seen), &samples);
+        device.seen = samples.last().map_or(device.seen, |(at, _)| *at);
         let power = 60_000 + util * 3_000 + dice.roll(1_000);
         // The counter sees all of the interval, the power reading its last moment.
         let mean = power - 3_000 + dice.roll(6_000);
-        card.energy += mean * self.interval.as_secs();
+        device.energy += mean * self.interval.as_secs();
         let mut used = 600;
         let mut processes = Vec::new();
-        for job in &mut card.jobs {
+        for job in &mut device.jobs {
             if dice.one_in(20) {
                 job.mb = job.mb + dice.roll(64) + 1;
             }
@@ -226,7 +231,7 @@ impl SyntheticHost {
         gpu.temperature = Ok(Celsius(i32::try_from(35 + util / 3).unwrap()));
         gpu.power = Ok(Milliwatts(power));
         gpu.power_limit = Ok(Milliwatts(400_000));
-        gpu.energy = Ok(Millijoules(card.energy));
+        gpu.energy = Ok(Millijoules(device.energy));
         gpu.sm_clock = Ok(Megahertz(if util > 0 { 1410 } else { 210 }));
         gpu.memory_clock = Ok(Megahertz(1593));
         gpu.performance_state = Ok(PerformanceState(if util > 0 { 0 } else { 8 }));

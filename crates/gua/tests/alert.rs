@@ -17,7 +17,7 @@ use crate::{GUA, OWN_ETC, TWO_GPUS, host};
 fn alerting(sleeper: &Sleeper, lines: &str) -> TestHost {
     let pid = sleeper.pid();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n[[gpu]]\nuuid = \"GPU-b\"\n"
     ));
     let text = format!("[[alert]]\nwhen = [\"idle-held\"]\nlonger_than = \"1s\"\n{lines}\n");
     host.write(".gua/config.toml", text);
@@ -311,7 +311,7 @@ fn a_person_is_nudged_once_a_day_sees_it_and_can_answer() {
         .unwrap();
     let pid = holder.id();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n"
     ));
     let output = host.path("messages");
     let script = format!("cat >> {}", output.display());
@@ -373,7 +373,7 @@ fn a_user_nudges_through_the_service_and_the_holder_sees_it_on_the_terminal() {
         .unwrap();
     let pid = holder.id();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n"
     ));
     host.write(
         "system.toml",
@@ -491,7 +491,7 @@ fn a_gpu_that_becomes_free_is_announced() {
     let busy = |pid: u32| {
         let card = |uuid: &str| {
             format!(
-                "[[card]]\nuuid = \"{uuid}\"\nutil = 90\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+                "[[gpu]]\nuuid = \"{uuid}\"\nutil = 90\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n"
             )
         };
         card("GPU-a") + &card("GPU-b")
@@ -511,7 +511,7 @@ fn a_gpu_that_becomes_free_is_announced() {
     assert!(webhook.requests().is_empty());
     // GPU 1 becomes free.
     let gpus = busy(sleeper.pid());
-    let (held, _) = gpus.rsplit_once("[[card.process]]").unwrap();
+    let (held, _) = gpus.rsplit_once("[[gpu.process]]").unwrap();
     host.play(&held.replace("GPU-b\"\nutil = 90", "GPU-b\"\nutil = 0"));
     let status = waiting.wait().unwrap();
     assert!(status.success(), "{status}");

@@ -257,7 +257,7 @@ fn a_forged_login_uid_charges_nobody_else() {
     let mut forger = command.spawn().unwrap();
     let pid = forger.id();
     fortress.host.play(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu.process]]\npid = {pid}\nmemory_mib = 512\n"
     ));
     let owner = || {
         let tick = fortress.host.ticks(DB).pop()?;

@@ -178,7 +178,7 @@ fn run_script(host: &TestHost, script: &Path) -> (i32, String) {
 fn the_prolog_logs_gpus_that_are_not_free() {
     let sleeper = Sleeper::new();
     let held = format!(
-        "[[card]]\n[[card]]\n[[card.process]]\npid = {}\nmemory_mib = 900\n",
+        "[[gpu]]\n[[gpu]]\n[[gpu.process]]\npid = {}\nmemory_mib = 900\n",
         sleeper.pid()
     );
     let host = slurm_node(&held);
@@ -194,10 +194,10 @@ fn the_prolog_logs_gpus_that_are_not_free() {
     let draining = host.write("drain.sh", text.replace("DRAIN=no", "DRAIN=yes"));
     assert_eq!(run_script(&host, &draining).0, 1);
 
-    host.play("[[card]]\n[[card]]\n");
+    host.play("[[gpu]]\n[[gpu]]\n");
     assert_eq!(run_script(&host, &draining), (0, String::new()));
     // The driver has lost GPU 1.
-    host.play("[[card]]\n");
+    host.play("[[gpu]]\n");
     let (code, log) = run_script(&host, &draining);
     assert_eq!(code, 1);
     assert_eq!(
@@ -205,7 +205,7 @@ fn the_prolog_logs_gpus_that_are_not_free() {
         "-t gua-prolog job 4711: gpu 1 is not listed as a whole GPU\n"
     );
     // A driver that cannot be read stops no job.
-    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    host.play("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
     let (code, log) = run_script(&host, &draining);
     assert_eq!(code, 0);
     assert!(log.contains("job 4711: GPUs not checked: "), "{log}");
@@ -215,7 +215,7 @@ fn the_prolog_logs_gpus_that_are_not_free() {
 fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     let sleeper = Sleeper::new();
     let held = format!(
-        "[[card]]\n[[card.process]]\npid = {}\nmemory_mib = 900\n[[card]]\n",
+        "[[gpu]]\n[[gpu.process]]\npid = {}\nmemory_mib = 900\n[[gpu]]\n",
         sleeper.pid()
     );
     let now = clock::now();
@@ -240,7 +240,7 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
     assert!(lines[1].starts_with(left), "{log}");
     assert_eq!(lines.len(), 2, "{log}");
     let other = host.variable("SLURM_JOB_ID", "4712");
-    other.play("[[card]]\n");
+    other.play("[[gpu]]\n");
     let epilog = contrib("slurm/epilog.sh");
     let (code, log) = run_script(&other, &epilog);
     assert_eq!(code, 0);
@@ -250,7 +250,7 @@ fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
         "-t gua-epilog job 4712: after the job, gpu 1 is not listed as a whole GPU",
     ];
     assert_eq!(lines, expected);
-    other.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    other.play("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
     let (code, log) = run_script(&other, &epilog);
     assert_eq!(code, 0);
     assert!(log.contains("job 4712: GPUs not checked: "), "{log}");

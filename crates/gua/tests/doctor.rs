@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use gua_test::{Ended, TestHost};
 use serde_json::Value;
 
-const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nutil = 50\n[[card]]\n";
+const TWO_GPUS: &str = "[clock]\nat = 100\n[[gpu]]\nutil = 50\n[[gpu]]\n";
 
 /// A host with an empty home directory and an empty PATH.
 fn host(scenario: &str) -> TestHost {

@@ -63,22 +63,22 @@ fn check(scenario: &str, state: &str, parts: &[&str]) {
     host.says("0", &[&[head.as_str()], parts].concat());
 }
 
-const HOLDER: &str = "[[card.process]]\npid = SELF\nmemory_mib = 500\n";
+const HOLDER: &str = "[[gpu.process]]\npid = SELF\nmemory_mib = 500\n";
 
 #[test]
 fn every_state_of_a_single_sample_is_explained() {
     check(
-        &format!("[[card]]\nutil = 60\n{HOLDER}"),
+        &format!("[[gpu]]\nutil = 60\n{HOLDER}"),
         "active",
         &["60 %, at or over 10 %", "Rule: "],
     );
     check(
-        "[[card]]\nutil = 60\n",
+        "[[gpu]]\nutil = 60\n",
         "ghost",
         &["counts as active", "No process is on the GPU"],
     );
     check(
-        &format!("[[card]]\nutil = 9\n{HOLDER}"),
+        &format!("[[gpu]]\nutil = 9\n{HOLDER}"),
         "idle-held",
         &[
             "9 %, below 10 %",
@@ -87,7 +87,7 @@ fn every_state_of_a_single_sample_is_explained() {
         ],
     );
     check(
-        "[[card]]\n[[card.process]]\npid = SELF\nmemory_mib = \"unknown\"\n",
+        "[[gpu]]\n[[gpu.process]]\npid = SELF\nmemory_mib = \"unknown\"\n",
         "idle-held",
         &[
             "a missing reading is never zero",
@@ -95,7 +95,7 @@ fn every_state_of_a_single_sample_is_explained() {
         ],
     );
     check(
-        "[[card]]\n[[card.process]]\npid = 4194303\nmemory_mib = 700\n",
+        "[[gpu]]\n[[gpu.process]]\npid = 4194303\nmemory_mib = 700\n",
         "orphan-held",
         &[
             "counts as idle-held",
@@ -105,13 +105,13 @@ fn every_state_of_a_single_sample_is_explained() {
     );
     check(
         &format!(
-            "[[card]]\n{HOLDER}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n"
+            "[[gpu]]\n{HOLDER}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n"
         ),
         "held-unknown",
         &["a share of its own", "The GPU has no utilisation reading."],
     );
     check(
-        "[[card]]\n[[card.process]]\npid = SELF\nmemory_mib = 90\n[[card.process]]\npid = 1\nmemory_mib = 300\ntype = \"graphics\"\n",
+        "[[gpu]]\n[[gpu.process]]\npid = SELF\nmemory_mib = 90\n[[gpu.process]]\npid = 1\nmemory_mib = 300\ntype = \"graphics\"\n",
         "truly-idle",
         &[
             "One process has 90 MB, not more than 100 MB",
@@ -119,7 +119,7 @@ fn every_state_of_a_single_sample_is_explained() {
         ],
     );
     check(
-        "[[card]]\nlost = [[0, inf]]\n",
+        "[[gpu]]\nlost = [[0, inf]]\n",
         "unobserved",
         &[
             "a gap, not as idle time",
@@ -128,7 +128,7 @@ fn every_state_of_a_single_sample_is_explained() {
         ],
     );
     check(
-        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = \"NO_PERMISSION\"\n",
+        "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = \"NO_PERMISSION\"\n",
         "unobserved",
         &["denied", "the list could not be read", "RunningProcesses"],
     );
@@ -136,8 +136,7 @@ fn every_state_of_a_single_sample_is_explained() {
 
 #[test]
 fn a_gpu_in_mig_mode_points_to_its_instances() {
-    let host =
-        host("[[card]]\n[[card.mig]]\nuuid = \"MIG-one\"\n[[card.mig]]\nuuid = \"MIG-two\"\n");
+    let host = host("[[gpu]]\n[[gpu.mig]]\nuuid = \"MIG-one\"\n[[gpu.mig]]\nuuid = \"MIG-two\"\n");
     host.says(
         "0",
         &[
@@ -158,7 +157,7 @@ fn a_gpu_in_mig_mode_points_to_its_instances() {
 
 #[test]
 fn an_unknown_gpu_is_a_usage_error_and_a_missing_driver_a_failure() {
-    let host = host("[[card]]\n[[card]]\n");
+    let host = host("[[gpu]]\n[[gpu]]\n");
     let ended = host.explain("7");
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(
@@ -208,7 +207,7 @@ fn window(busy: u64, idle: u64) -> UtilWindow {
 #[test]
 fn a_stalled_gpu_is_recognised_by_its_idle_power() {
     let host = host(&format!(
-        "[[card]]\nutil = 100\npower_w = 52\n[[card.process]]\npid = {}\nmemory_mib = 500\n",
+        "[[gpu]]\nutil = 100\npower_w = 52\n[[gpu.process]]\npid = {}\nmemory_mib = 500\n",
         std::process::id()
     ));
     let now = gua_probe::clock::now();

@@ -31,30 +31,30 @@ const CASES: [Case; 9] = [
     case("GPU-5-held", PROCESS_OF_900_MB, "idle-held", false),
     case(
         "GPU-6-nameless",
-        "[[card.process]]\npid = 0\nmemory_mib = 1\n",
+        "[[gpu.process]]\npid = 0\nmemory_mib = 1\n",
         "idle-held",
         false,
     ),
     case("GPU-7-ghost", "util = 90\n", "ghost", false),
     case(
         "GPU-8-working",
-        "util = 90\n[[card.process]]\npid = PID\nmemory_mib = 50\n",
+        "util = 90\n[[gpu.process]]\npid = PID\nmemory_mib = 50\n",
         "active",
         false,
     ),
 ];
 
-const PROCESS_OF_50_MB: &str = "[[card.process]]\npid = PID\nmemory_mib = 50\n";
-const PROCESS_OF_900_MB: &str = "[[card.process]]\npid = PID\nmemory_mib = 900\n";
+const PROCESS_OF_50_MB: &str = "[[gpu.process]]\npid = PID\nmemory_mib = 50\n";
+const PROCESS_OF_900_MB: &str = "[[gpu.process]]\npid = PID\nmemory_mib = 900\n";
 
 const FAULTS: &str = r#"
 [[fault]]
 function = "nvmlDeviceGetMemoryInfo*"
-card = 2
+gpu = 2
 code = "UNKNOWN"
 [[fault]]
 function = "nvmlDeviceGetComputeRunningProcesses*"
-card = 3
+gpu = 3
 code = "NO_PERMISSION"
 "#;
 
@@ -89,7 +89,7 @@ fn uuids(rows: &Value, key: &str, fits: impl Fn(&Value) -> bool) -> Vec<String> 
 #[test]
 fn every_surface_has_the_same_answer_to_is_it_free() {
     let sleeper = Sleeper::new();
-    let gpus = CASES.map(|case| format!("[[card]]\nuuid = \"{}\"\n{}", case.uuid, case.scenario));
+    let gpus = CASES.map(|case| format!("[[gpu]]\nuuid = \"{}\"\n{}", case.uuid, case.scenario));
     let scenario = gpus.concat().replace("PID", &sleeper.pid().to_string()) + FAULTS;
     let board = Served::start();
     let host = board.enrol(host(&scenario), "lab");

@@ -48,7 +48,7 @@ mount --bind "$HOME/etc" /etc
 const GUA: &str = env!("CARGO_BIN_EXE_gua");
 
 /// Scenario of two healthy GPUs.
-const TWO_GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\n";
+const TWO_GPUS: &str = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu]]\nuuid = \"GPU-b\"\n";
 
 /// A host whose simulated driver plays a scenario.
 fn host(scenario: &str) -> TestHost {

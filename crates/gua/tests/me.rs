@@ -10,7 +10,7 @@ use crate::{TWO_GPUS, host, without_driver};
 /// A host with an idle process of this user on GPU 0, and a second GPU.
 fn with_idle_process(sleeper: &Sleeper) -> TestHost {
     host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {}\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {}\nmemory_mib = 2048\n[[gpu]]\nuuid = \"GPU-b\"\n",
         sleeper.pid()
     ))
 }

@@ -196,7 +196,7 @@ fn the_command_writes_a_file_as_a_whole_and_keeps_no_old_reading() {
         "{open}"
     );
     assert!(open.ends_with("# EOF\n"));
-    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    host.play("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
     let failed = host.gua("metrics -o gua.prom");
     assert_eq!(failed.code, 1, "{failed:?}");
     assert!(!host.read("gua.prom").contains("gua_gpu_"));
@@ -211,7 +211,7 @@ fn promtool_accepts_the_metrics_and_the_rules() {
     }
     let sleeper = Sleeper::new();
     let held = format!(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = {}\nmemory_mib = 900\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = {}\nmemory_mib = 900\n",
         sleeper.pid()
     );
     let host = host(&held)

@@ -70,7 +70,7 @@ fn status_number(pid: u32, field: &str) -> u64 {
 #[test]
 fn a_sample_arrives_from_the_child_complete() {
     let host = SimulatedDriver::new(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 37\n[[card]]\nutil = 41\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 37\n[[gpu]]\nutil = 41\n[[gpu.process]]\npid = 1\nmemory_mib = 9\n",
     );
     let mut reader = host.reader();
     let sample = reader.sample().unwrap();
@@ -87,7 +87,7 @@ fn one_child_with_one_driver_thread_answers_all_requests_and_sleeps_in_between()
     };
     let host = SimulatedDriver::new("");
     host.play(&format!(
-        "{}[[card]]\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
+        "{}[[gpu]]\n[[gpu.process]]\npid = 1\nmemory_mib = 9\n",
         journal(&host)
     ));
     let mut reader = host.reader();
@@ -123,12 +123,12 @@ fn one_child_with_one_driver_thread_answers_all_requests_and_sleeps_in_between()
 
 #[test]
 fn a_hung_driver_costs_the_deadline_and_is_retried_later() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 5\n");
+    let host = SimulatedDriver::new("[[gpu]]\nutil = 5\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let first_child = reader.child_pid().unwrap();
     host.play(
-        "[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
+        "[[gpu]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
     );
     let fault = until(&mut reader, Result::is_err).unwrap_err();
     assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
@@ -149,7 +149,7 @@ fn a_hung_driver_costs_the_deadline_and_is_retried_later() {
     });
     assert!(fault.is_err());
 
-    host.play("[[card]]\nutil = 66\n");
+    host.play("[[gpu]]\nutil = 66\n");
     let sample = until(&mut reader, Result::is_ok).unwrap();
     assert_eq!(sample.gpus[0].util, Ok(Percent::new(66).unwrap()));
     assert_ne!(reader.child_pid(), Some(first_child));
@@ -157,7 +157,7 @@ fn a_hung_driver_costs_the_deadline_and_is_retried_later() {
 
 #[test]
 fn an_answer_never_takes_longer_than_the_deadline() {
-    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let host = SimulatedDriver::new("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut reader = host.reader();
     let asked = clock::monotonic();
     assert!(matches!(reader.sample(), Err(DriverFault::Hung { .. })));
@@ -171,7 +171,7 @@ fn an_answer_never_takes_longer_than_the_deadline() {
 
 #[test]
 fn a_caller_with_less_time_than_the_deadline_waits_no_longer() {
-    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let host = SimulatedDriver::new("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut options = host.options(GUA);
     options.deadline = Duration::from_secs(600);
     let began = clock::monotonic();
@@ -187,7 +187,7 @@ fn a_caller_with_less_time_than_the_deadline_waits_no_longer() {
 #[test]
 fn a_crashing_driver_ends_the_child_and_nothing_else() {
     let host = SimulatedDriver::new(
-        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n",
+        "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n",
     );
     let mut reader = host.reader();
     let fault = reader.sample().unwrap_err();
@@ -199,13 +199,13 @@ fn a_crashing_driver_ends_the_child_and_nothing_else() {
         how.contains("last output: "),
         "its last output is kept: {how}"
     );
-    host.play("[[card]]\n");
+    host.play("[[gpu]]\n");
     until(&mut reader, Result::is_ok).unwrap();
 }
 
 #[test]
 fn a_child_killed_from_outside_is_replaced() {
-    let host = SimulatedDriver::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[gpu]]\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let child = reader.child_pid().unwrap();
@@ -219,7 +219,7 @@ fn a_child_killed_from_outside_is_replaced() {
 
 #[test]
 fn the_child_exits_with_its_reader() {
-    let host = SimulatedDriver::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[gpu]]\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let child = reader.child_pid().unwrap();
@@ -230,7 +230,7 @@ fn the_child_exits_with_its_reader() {
 
 #[test]
 fn a_child_in_a_hung_driver_exits_when_its_parent_is_killed() {
-    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let host = SimulatedDriver::new("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let home = tempfile::tempdir().unwrap();
     let mut doctor = Command::new(GUA)
         .args(["doctor", "--sample"])
@@ -281,7 +281,7 @@ fn wait_for<T>(mut find: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn a_child_that_is_not_a_reader_is_reported() {
-    let host = SimulatedDriver::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[gpu]]\n");
     for (program, expected) in [
         ("/bin/true", "ended unexpectedly"),
         ("/bin/cat", "invalid answer"),
@@ -305,14 +305,14 @@ fn a_refusing_driver_is_reported_and_the_child_keeps_running() {
         Err(DriverFault::Init { code: 18, .. })
     ));
     let child = reader.child_pid().unwrap();
-    host.play("[[card]]\n");
+    host.play("[[gpu]]\n");
     until(&mut reader, Result::is_ok).unwrap();
     assert_eq!(reader.child_pid(), Some(child));
 }
 
 #[test]
 fn waiting_for_a_child_with_closed_stderr_uses_no_processor_time() {
-    let host = SimulatedDriver::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[gpu]]\n");
     let arguments = ["-c", "exec 2>&-; exec sleep 60"].map(Into::into).to_vec();
     let options = ReaderOptions {
         arguments,
@@ -329,7 +329,7 @@ fn waiting_for_a_child_with_closed_stderr_uses_no_processor_time() {
 
 #[test]
 fn output_of_a_refusing_library_is_passed_on() {
-    let host = SimulatedDriver::new("[[card]\n");
+    let host = SimulatedDriver::new("[[gpu]\n");
     let fault = host.reader().sample().unwrap_err();
     assert!(
         matches!(fault, DriverFault::Init { code: 999, .. }),
@@ -346,7 +346,7 @@ fn output_of_a_refusing_library_is_passed_on() {
 fn buffers_are_drained_between_requests() {
     // Three seconds of buffered samples, and more than four seconds between two requests.
     let host =
-        SimulatedDriver::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[card]]\nutil = 50\n");
+        SimulatedDriver::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[gpu]]\nutil = 50\n");
     let mut reader = host.reader();
     until(&mut reader, |answer| {
         let window = answer.as_ref().unwrap().gpus[0].window.unwrap();

@@ -8,13 +8,13 @@ use gua_test::{TestHost, schema, wait_until};
 use crate::{after_the_month, host};
 
 /// GPUs of each kind: held, free, in MIG mode, without a reading, defective and lost.
-const GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = PID\nmemory_mib = 2048\n\
-    [[card]]\nuuid = \"GPU-b\"\nutil = 0\n[[card.process]]\npid = PID\nmemory_mib = 900\n\
-    [[card]]\nuuid = \"GPU-c\"\n\
-    [[card]]\nuuid = \"GPU-d\"\n[[card.mig]]\nuuid = \"MIG-d\"\nprofile = \"3g.40gb\"\n\
-    [[card]]\nuuid = \"GPU-e\"\nutil = \"unsupported\"\n\
-    [[card]]\nuuid = \"GPU-f\"\necc = true\necc_uncorrected = 3\n\
-    [[card]]\nuuid = \"GPU-g\"\nlost = [[0, inf]]\n";
+const GPUS: &str = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu.process]]\npid = PID\nmemory_mib = 2048\n\
+    [[gpu]]\nuuid = \"GPU-b\"\nutil = 0\n[[gpu.process]]\npid = PID\nmemory_mib = 900\n\
+    [[gpu]]\nuuid = \"GPU-c\"\n\
+    [[gpu]]\nuuid = \"GPU-d\"\n[[gpu.mig]]\nuuid = \"MIG-d\"\nprofile = \"3g.40gb\"\n\
+    [[gpu]]\nuuid = \"GPU-e\"\nutil = \"unsupported\"\n\
+    [[gpu]]\nuuid = \"GPU-f\"\necc = true\necc_uncorrected = 3\n\
+    [[gpu]]\nuuid = \"GPU-g\"\nlost = [[0, inf]]\n";
 
 const CONFIG: &str = "[[price]]\nper_gpu_hour = \"2 EUR\"\n\
     [[quota]]\nuser = \"*\"\ncharged = \"100h\"\nheld = \"200h\"\nper = \"week\"\n\

@@ -92,7 +92,7 @@ fn a_history_that_is_there_already_is_taken_over_or_refused_before_anything_is_i
 
     fs::remove_file(&db).unwrap();
     let shape = gua_test::old_history::Shape {
-        cards: 1,
+        gpus: 1,
         ticks: 2,
         interval_seconds: 30,
         process_rows: 2,

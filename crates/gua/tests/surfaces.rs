@@ -10,15 +10,15 @@ use crate::{after_the_month, host, without_driver};
 
 /// GPUs of each kind: busy without a process, held by a process that has exited, free, defective and lost.
 const GPUS: &str = "[clock]\nat = 100\n\
-    [[card]]\nuuid = \"GPU-a\"\nutil = 97\n\
-    [[card]]\nuuid = \"GPU-b\"\nutil = 0\n[[card.process]]\npid = 4194303\nmemory_mib = 2048\n\
-    [[card]]\nuuid = \"GPU-c\"\n\
-    [[card]]\nuuid = \"GPU-d\"\necc = true\necc_uncorrected = 3\n\
-    [[card]]\nuuid = \"GPU-e\"\nlost = [[0, inf]]\n";
+    [[gpu]]\nuuid = \"GPU-a\"\nutil = 97\n\
+    [[gpu]]\nuuid = \"GPU-b\"\nutil = 0\n[[gpu.process]]\npid = 4194303\nmemory_mib = 2048\n\
+    [[gpu]]\nuuid = \"GPU-c\"\n\
+    [[gpu]]\nuuid = \"GPU-d\"\necc = true\necc_uncorrected = 3\n\
+    [[gpu]]\nuuid = \"GPU-e\"\nlost = [[0, inf]]\n";
 
 /// A GPU that the process PID holds without using it, and a free one.
-const HELD: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = PID\nmemory_mib = 2048\n\
-    [[card]]\nuuid = \"GPU-b\"\n";
+const HELD: &str = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = PID\nmemory_mib = 2048\n\
+    [[gpu]]\nuuid = \"GPU-b\"\n";
 
 const QUOTAS: &str =
     "[[quota]]\nuser = \"bob\"\ncharged = \"400h\"\nheld = \"300h\"\nper = \"month\"\n";

@@ -9,7 +9,7 @@ use nvml_sim::scenario::Scenario;
 
 use crate::GUA;
 
-const TWO_GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\n";
+const TWO_GPUS: &str = "[[gpu]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 50\n[[gpu]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\n";
 
 /// A host with a short driver deadline. The scenario must be valid.
 fn host(scenario: &str) -> TestHost {
@@ -27,6 +27,6 @@ fn top<'a>(host: &'a TestHost, arguments: &str, size: (u16, u16)) -> Terminal<'a
 fn held_by(sleeper: &Sleeper) -> String {
     let pid = sleeper.pid();
     format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n"
     )
 }

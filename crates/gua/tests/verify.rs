@@ -10,10 +10,10 @@ use crate::host;
 /// A host with a working and an idle GPU, a process, and the imitation on its PATH.
 fn host_with_smi(pid: u32) -> TestHost {
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 80\nmemory_util = 40\nmemory_total_mib = 81920\npower_w = 250\n\
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 80\nmemory_util = 40\nmemory_total_mib = 81920\npower_w = 250\n\
          power_limit_w = 400\ntemperature_c = 60\nfan_percent = 30\necc = true\npci = \"00000001:3B:00.0\"\n\
          remap_pending = 1\n\
-         [[card.process]]\npid = {pid}\nmemory_mib = 900\n[[card]]\nuuid = \"GPU-b\"\nretirement_pending = 1\n"
+         [[gpu.process]]\npid = {pid}\nmemory_mib = 900\n[[gpu]]\nuuid = \"GPU-b\"\nretirement_pending = 1\n"
     ));
     host.write("nvidia_smi.py", NVIDIA_SMI);
     let (python, script) = (CLIENTS.program("python"), host.path("nvidia_smi.py"));

@@ -40,7 +40,7 @@ pub struct Scenario {
     pub clock: Clock,
     pub buffers: Buffers,
     /// In NVML's index order.
-    #[serde(rename = "gpu", alias = "card")]
+    #[serde(rename = "gpu")]
     pub gpus: Vec<Gpu>,
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
@@ -110,7 +110,6 @@ tables! {
         /// Name of a function; `*` matches any characters.
         function: String = "*".to_owned(),
         /// Default: every GPU, and functions without one.
-        #[serde(rename = "gpu", alias = "card")]
         gpu: Option<Selector> = None,
         /// Return code of the function.
         code: Option<Code> = None,

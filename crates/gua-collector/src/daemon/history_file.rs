@@ -317,7 +317,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gua.db");
         let shape = gua_test::old_history::Shape {
-            cards: 1,
+            gpus: 1,
             ticks: 4,
             interval_seconds: 30,
             process_rows: 4,

@@ -67,7 +67,7 @@ mod tests {
         store.close().unwrap();
         assert_eq!(rows_inside(&path).unwrap(), 0);
         let shape = Shape {
-            cards: 2,
+            gpus: 2,
             ticks: 10,
             interval_seconds: 30,
             process_rows: 20,

@@ -13,24 +13,24 @@ use gua_test::originals;
 use gua_test::tape::Tape;
 
 const SCENARIO: &str = r#"
-    [[card]]
+    [[gpu]]
     name = "NVIDIA RTX A6000"
     uuid = "GPU-00000000-0000-4000-8000-00000000000a"
     memory_total_mib = 49140
     util = 87
     temperature_c = 61
     power_w = 271.4
-    [[card.process]]
+    [[gpu.process]]
     pid = SELF
     memory_mib = 4096
-    [[card]]
+    [[gpu]]
     uuid = "GPU-00000000-0000-4000-8000-00000000000b"
     util = 2
-    [[card.process]]
+    [[gpu.process]]
     pid = SELF
     type = "graphics"
     memory_mib = 128
-    [[card]]
+    [[gpu]]
     uuid = "GPU-00000000-0000-4000-8000-00000000000c"
     util = 0
 "#;

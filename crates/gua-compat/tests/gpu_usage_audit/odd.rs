@@ -224,7 +224,7 @@ fn an_invalid_row_is_named_and_nothing_is_invented() {
 }
 
 const SMALL: Shape = Shape {
-    cards: 3,
+    gpus: 3,
     ticks: 400,
     interval_seconds: 30,
     process_rows: 1_700,
@@ -273,7 +273,7 @@ fn an_interrupted_import_continues_where_it_stopped() {
         directory.path().join("ours.db"),
     );
     let shape = Shape {
-        cards: 12,
+        gpus: 12,
         ticks: 5_000,
         interval_seconds: 30,
         process_rows: 86_000,

@@ -11,7 +11,7 @@ use crate::rows::{always, classes, import, names, totals_in_place};
 use gua_test::old_history::{self, Shape};
 
 const SMALL: Shape = Shape {
-    cards: 2,
+    gpus: 2,
     ticks: 20,
     interval_seconds: 30,
     process_rows: 58,

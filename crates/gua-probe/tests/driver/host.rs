@@ -135,9 +135,9 @@ pub(crate) fn pids(gpu: &Gpu) -> Vec<u32> {
 
 /// A GPU with so many processes, and a driver that fails when asked for their number.
 pub(crate) fn many_processes(count: u32) -> String {
-    let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = {pid}\n");
+    let process = |pid| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = {pid}\n");
     format!(
-        "null_size_query = \"crash\"\n[[card]]\n{}",
+        "null_size_query = \"crash\"\n[[gpu]]\n{}",
         (1..=count).map(process).collect::<String>()
     )
 }

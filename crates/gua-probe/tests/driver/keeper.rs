@@ -8,7 +8,7 @@ use gua_probe::keeper::Keeper;
 
 use super::host::FileHost;
 
-const HANG: &str = "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n";
+const HANG: &str = "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n";
 
 fn keeper(host: &FileHost, deadline: Duration) -> Keeper {
     Keeper::start(host.options(), deadline).unwrap()
@@ -17,7 +17,7 @@ fn keeper(host: &FileHost, deadline: Duration) -> Keeper {
 #[test]
 fn several_threads_request_and_one_thread_reads() {
     let host = FileHost::new("");
-    host.play_with_journal("[[card]]\nutil = 7\n");
+    host.play_with_journal("[[gpu]]\nutil = 7\n");
     let keeper = keeper(&host, Duration::from_secs(30));
     let ask = || keeper.sample().unwrap().gpus.len();
     let answers = std::thread::scope(|scope| {
@@ -33,7 +33,7 @@ fn several_threads_request_and_one_thread_reads() {
 
 #[test]
 fn a_hung_driver_costs_one_deadline_and_no_more() {
-    let host = FileHost::new("[[card]]\n");
+    let host = FileHost::new("[[gpu]]\n");
     let keeper = keeper(&host, Duration::from_millis(300));
     keeper.sample().unwrap();
     host.play(HANG);

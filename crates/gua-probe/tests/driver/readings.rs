@@ -15,7 +15,7 @@ const EVERYTHING: &str = r#"
     [driver]
     version = "570.86.10"
     cuda_version = 12080
-    [[card]]
+    [[gpu]]
     name = "NVIDIA H100 80GB HBM3"
     uuid = "GPU-11111111-2222-3333-4444-555555555555"
     pci = "00000000:3B:00.0"
@@ -42,7 +42,7 @@ const EVERYTHING: &str = r#"
     persistence = false
     compute_mode = 3
     mig_mode = false
-    [[card.process]]
+    [[gpu.process]]
     pid = 4242
     memory_mib = 11000
     sm_util = 35
@@ -109,7 +109,7 @@ fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
 #[test]
 fn memory_repairs_are_known_from_either_call_and_unknown_if_one_fails() {
     let check = |keys: &str, fault: &str, expected| {
-        let sample = FileHost::new(&format!("[[card]]\n{keys}\n{fault}")).sample();
+        let sample = FileHost::new(&format!("[[gpu]]\n{keys}\n{fault}")).sample();
         assert_eq!(only(&sample).memory_repairs, expected, "{keys}");
     };
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetRemappedRows\"\ncode = 999\n";
@@ -124,7 +124,7 @@ fn memory_repairs_are_known_from_either_call_and_unknown_if_one_fails() {
 #[test]
 fn an_instance_has_the_faults_of_its_gpu() {
     let sample = FileHost::new(
-        "[[card]]\necc = true\necc_uncorrected = 2\nthrottle_reasons = 64\n[[card.mig]]\nslices = 1\n",
+        "[[gpu]]\necc = true\necc_uncorrected = 2\nthrottle_reasons = 64\n[[gpu.mig]]\nslices = 1\n",
     )
     .sample();
     let [gpu, instance] = &sample.gpus[..] else {
@@ -136,7 +136,7 @@ fn an_instance_has_the_faults_of_its_gpu() {
 
 #[test]
 fn a_gpu_and_its_instances_have_the_xid_errors_of_their_address() {
-    let host = FileHost::new("[[card]]\n[[card.mig]]\nslices = 1\n[[card]]\n");
+    let host = FileHost::new("[[gpu]]\n[[gpu.mig]]\nslices = 1\n[[gpu]]\n");
     let mut probe = host.probe();
     let xids = |probe: &mut Probe| {
         let sample = probe.sample().unwrap();
@@ -160,7 +160,7 @@ fn a_gpu_and_its_instances_have_the_xid_errors_of_their_address() {
 
 #[test]
 fn an_unsupported_feature_is_reported_as_unsupported_and_not_as_a_problem() {
-    let sample = FileHost::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
+    let sample = FileHost::new("[[gpu]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.power, Err(Missing::Unsupported));
     for ecc in [gpu.ecc_corrected, gpu.ecc_uncorrected] {
@@ -172,12 +172,12 @@ fn an_unsupported_feature_is_reported_as_unsupported_and_not_as_a_problem() {
 
 #[test]
 fn sixteen_gpus_with_sixty_four_processes_each_are_read_completely() {
-    let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = 1\n");
+    let process = |pid| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 1\n");
     let gpu = |number: u32| {
         let processes: String = (0..64)
             .map(|place| process(1 + number * 64 + place))
             .collect();
-        format!("[[card]]\n{processes}")
+        format!("[[gpu]]\n{processes}")
     };
     let sample = FileHost::new(&(0..16).map(gpu).collect::<String>()).sample();
     assert_eq!(sample.gpus.len(), 16);
@@ -189,7 +189,7 @@ fn sixteen_gpus_with_sixty_four_processes_each_are_read_completely() {
 fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
     let scenario = |at: u32| {
         format!(
-            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[buffers]\nsamples = 60\nperiod_ms = 167\n[[card]]\nutil = 40\n"
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[buffers]\nsamples = 60\nperiod_ms = 167\n[[gpu]]\nutil = 40\n"
         )
     };
     let host = FileHost::new(&scenario(1000));
@@ -222,7 +222,7 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
 
 #[test]
 fn a_fresh_buffer_that_still_grows_does_not_stay_on_a_short_drain_interval() {
-    let host = FileHost::new("[[card]]\nutil = 40\n");
+    let host = FileHost::new("[[gpu]]\nutil = 40\n");
     let mut probe = host.probe();
     let wait = |probe: &Probe| {
         let due = probe.drain_due()?;
@@ -246,7 +246,7 @@ fn a_fresh_buffer_that_still_grows_does_not_stay_on_a_short_drain_interval() {
 #[test]
 fn a_process_that_exited_between_the_list_and_proc_is_not_an_orphan() {
     // It exits at second 2. The graphics list, which is read after the compute list, is delayed until then.
-    let ending = "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
+    let ending = "[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
     let slow = "[[fault]]\nfunction = \"nvmlDeviceGetGraphicsRunningProcesses_v3\"\ndelay_ms = 2500\nuntil = 2\n";
     let sample = FileHost::new(&format!("{ending}{slow}")).sample();
     assert_eq!(pids(only(&sample)), [] as [u32; 0]);
@@ -263,7 +263,7 @@ fn a_process_that_exited_between_the_list_and_proc_is_not_an_orphan() {
 
 #[test]
 fn a_process_that_holds_no_gpu_is_never_read() {
-    let host = FileHost::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    let host = FileHost::new("[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
     std::fs::create_dir_all(host.path("proc/8")).unwrap();
     for name in [
@@ -292,7 +292,7 @@ fn mkfifo(path: &std::path::Path) {
 fn the_histogram_gives_the_time_at_each_utilisation() {
     // Two seconds of ten at 30 %, the rest at 7 %, in samples of one second.
     let sample = FileHost::new(
-        "[clock]\nat = 1000.0\n[buffers]\nsamples = 10\nperiod_ms = 1000\n[[card]]\nutil = { square = { low = 7, high = 30, period = 10, duty = 0.2, phase = 0 } }\n",
+        "[clock]\nat = 1000.0\n[buffers]\nsamples = 10\nperiod_ms = 1000\n[[gpu]]\nutil = { square = { low = 7, high = 30, period = 10, duty = 0.2, phase = 0 } }\n",
     )
     .sample();
     let histogram = only(&sample).window.unwrap().histogram;
@@ -312,7 +312,7 @@ fn a_name_that_cannot_be_read_keeps_its_reason() {
     ] {
         let faults = ["nvmlDeviceGetName", "nvmlDeviceGetPciInfo*"]
             .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"));
-        let sample = FileHost::new(&format!("[[card]]\n{}", faults.concat())).sample();
+        let sample = FileHost::new(&format!("[[gpu]]\n{}", faults.concat())).sample();
         let gpu = only(&sample);
         assert_eq!((gpu.name.clone(), gpu.pci), (Err(why), Err(why)), "{code}");
     }
@@ -331,7 +331,7 @@ const SELDOM: [&str; 6] = [
 #[test]
 fn settings_are_not_read_at_every_tick_and_stay_in_every_sample() {
     let host = FileHost::new("");
-    host.play_with_journal("[[card]]\npower_limit_w = 300\n");
+    host.play_with_journal("[[gpu]]\npower_limit_w = 300\n");
     let mut probe = host.probe();
     let first = probe.sample().unwrap();
     for _ in 0..5 {
@@ -353,14 +353,14 @@ fn settings_are_not_read_at_every_tick_and_stay_in_every_sample() {
 fn settings_of_a_gpu_in_trouble_are_read_at_once() {
     let host = FileHost::new("");
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n";
-    host.play_with_journal("[[card]]\npower_limit_w = 300\n");
+    host.play_with_journal("[[gpu]]\npower_limit_w = 300\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
-    host.play_with_journal(&format!("[[card]]\npower_limit_w = 250\n{fault}"));
+    host.play_with_journal(&format!("[[gpu]]\npower_limit_w = 250\n{fault}"));
     let sick = probe.sample().unwrap();
     assert_eq!(only(&sick).power, Err(Missing::Failed));
     assert_eq!(only(&sick).power_limit, Ok(Milliwatts(250_000)));
-    host.play_with_journal("[[card]]\npower_limit_w = 200\n");
+    host.play_with_journal("[[gpu]]\npower_limit_w = 200\n");
     let well = probe.sample().unwrap();
     assert_eq!(
         only(&well).power_limit,
@@ -371,11 +371,11 @@ fn settings_of_a_gpu_in_trouble_are_read_at_once() {
 
 #[test]
 fn another_gpu_at_the_same_index_is_noticed_at_once() {
-    let host = FileHost::new("[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
+    let host = FileHost::new("[[gpu]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
     host.play(
-        "[[card]]\nuuid = \"GPU-b\"\npower_limit_w = 200\n[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n",
+        "[[gpu]]\nuuid = \"GPU-b\"\npower_limit_w = 200\n[[gpu]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n",
     );
     let sample = probe.sample().unwrap();
     let seen: Vec<_> = sample

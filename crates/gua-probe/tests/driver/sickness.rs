@@ -73,7 +73,7 @@ fn a_failing_call_costs_one_reading_with_its_reason_and_code() {
         (777, Missing::Failed),
     ] {
         let fault = format!(
-            "[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncode = {code}\n"
+            "[[gpu]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncode = {code}\n"
         );
         let sample = FileHost::new(&fault).sample();
         let gpu = only(&sample);
@@ -91,7 +91,7 @@ fn a_failing_call_costs_one_reading_with_its_reason_and_code() {
 
 #[test]
 fn a_denied_process_list_is_missing_and_the_gpu_keeps_its_other_readings() {
-    let sample = FileHost::new("[[card]]\nutil = 0\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = 4\n").sample();
+    let sample = FileHost::new("[[gpu]]\nutil = 0\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = 4\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.compute_list, Err(Missing::Denied));
     assert!(gpu.graphics_list.is_ok() && gpu.temperature.is_ok());
@@ -103,7 +103,7 @@ fn a_denied_process_list_is_missing_and_the_gpu_keeps_its_other_readings() {
 
 #[test]
 fn garbage_from_any_function_is_missing_and_never_a_panic() {
-    let gpus = "[[card]]\nutil = 5\necc = true\nfan_percent = 5\n[[card.process]]\npid = 7\nmemory_mib = 900\n[[card]]\n[[card.mig]]\nslices = 1\n";
+    let gpus = "[[gpu]]\nutil = 5\necc = true\nfan_percent = 5\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n[[gpu]]\n[[gpu.mig]]\nslices = 1\n";
     let functions = [
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetMemoryInfo*",
@@ -156,7 +156,7 @@ fn garbage_from_any_function_is_missing_and_never_a_panic() {
 
 #[test]
 fn a_physically_impossible_number_is_missing() {
-    let sample = FileHost::new("[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGet[!U]*\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ngarbage = true\n").sample();
+    let sample = FileHost::new("[[gpu]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGet[!U]*\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ngarbage = true\n").sample();
     let gpu = only(&sample);
     assert_eq!(
         (gpu.power, gpu.temperature),

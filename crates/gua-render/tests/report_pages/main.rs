@@ -39,7 +39,7 @@ const SHAPES: [(&str, Shape); 4] = [
     (
         "empty",
         Shape {
-            cards: 0,
+            gpus: 0,
             people: 0,
             days: 1,
         },
@@ -47,7 +47,7 @@ const SHAPES: [(&str, Shape); 4] = [
     (
         "one-gpu",
         Shape {
-            cards: 1,
+            gpus: 1,
             people: 2,
             days: 1,
         },
@@ -55,7 +55,7 @@ const SHAPES: [(&str, Shape); 4] = [
     (
         "month",
         Shape {
-            cards: 8,
+            gpus: 8,
             people: 12,
             days: 30,
         },
@@ -63,7 +63,7 @@ const SHAPES: [(&str, Shape); 4] = [
     (
         "hundred-gpus",
         Shape {
-            cards: 100,
+            gpus: 100,
             people: 60,
             days: 7,
         },
@@ -323,7 +323,7 @@ fn the_action_report_counts_the_rows_it_lists() {
     for (name, shape) in SHAPES {
         let report = report(shape, &TimeZone::UTC);
         let words = korean(&page(&report, Language::Korean, None, 10));
-        if shape.cards == 0 {
+        if shape.gpus == 0 {
             assert!(
                 words.contains("호스트  unknown (?)") && !words.contains('■'),
                 "{words}"
@@ -337,7 +337,7 @@ fn the_action_report_counts_the_rows_it_lists() {
         assert_eq!(words.matches("    ↳ ").count(), report.idle_now().len());
         let left = report.past_count.saturating_sub(8);
         assert_eq!(words.contains(&format!("… 외 {left}건")), left > 0);
-        assert!(words.contains(&format!("현재 ({}장)", shape.cards)));
+        assert!(words.contains(&format!("현재 ({}장)", shape.gpus)));
     }
 }
 
@@ -430,7 +430,7 @@ fn no_format_proposes_to_reset_the_gpu_of_a_mig_instance() {
 #[test]
 fn refusals_and_their_causes_are_in_every_format() {
     let shape = Shape {
-        cards: 1,
+        gpus: 1,
         people: 3,
         days: 1,
     };
@@ -499,7 +499,7 @@ fn a_page_begins_with_what_is_idle_now_folds_details_and_has_captions() {
             let ids: Vec<&str> = named("section")
                 .filter_map(|node| node.attribute("id"))
                 .collect();
-            if shape.cards == 0 {
+            if shape.gpus == 0 {
                 continue;
             }
             assert_eq!(ids[0], "holders", "{name}");

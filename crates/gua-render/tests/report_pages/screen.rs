@@ -36,7 +36,7 @@ fn every_line_fits_the_terminal_and_no_word_is_divided() {
 #[test]
 fn the_screen_has_the_verdict_what_is_idle_people_gpus_and_coverage() {
     let shape = Shape {
-        cards: 8,
+        gpus: 8,
         people: 12,
         days: 7,
     };
@@ -50,7 +50,7 @@ fn the_screen_has_the_verdict_what_is_idle_people_gpus_and_coverage() {
 #[test]
 fn the_screen_of_the_demo_names_commands_of_the_demo() {
     let shape = Shape {
-        cards: 8,
+        gpus: 8,
         people: 12,
         days: 7,
     };
@@ -68,7 +68,7 @@ fn the_screen_of_the_demo_names_commands_of_the_demo() {
 #[test]
 fn complete_coverage_is_not_mentioned() {
     let shape = Shape {
-        cards: 2,
+        gpus: 2,
         people: 2,
         days: 7,
     };
@@ -83,7 +83,7 @@ fn complete_coverage_is_not_mentioned() {
 #[test]
 fn a_process_is_to_be_ended_only_after_ten_minutes_without_use() {
     let shape = Shape {
-        cards: 8,
+        gpus: 8,
         people: 12,
         days: 7,
     };
@@ -106,7 +106,7 @@ fn a_process_is_to_be_ended_only_after_ten_minutes_without_use() {
 #[test]
 fn a_young_history_says_since_when_there_is_data() {
     let shape = Shape {
-        cards: 2,
+        gpus: 2,
         people: 2,
         days: 7,
     };
@@ -131,7 +131,7 @@ fn a_young_history_says_since_when_there_is_data() {
 #[test]
 fn a_free_gpu_with_a_fault_is_marked() {
     let shape = Shape {
-        cards: 1,
+        gpus: 1,
         people: 1,
         days: 1,
     };

@@ -12,7 +12,7 @@ use gua_probe::probe::ProbeOptions;
 use gua_run::{HwMonitor, build_resource_summary};
 use nvml_sim::driver::{self, Generation};
 
-const TWO_GPUS: &str = "[[card]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[card]]\nutil = 80\n";
+const TWO_GPUS: &str = "[[gpu]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[gpu]]\nutil = 80\n";
 
 const INTERVAL: Duration = Duration::from_millis(20);
 

@@ -138,8 +138,8 @@ fn a_fold_gives_each_quarter_once_in_order_with_its_window() {
     );
     let history = place.history();
     let mut quarters = Vec::new();
-    let mut visit = |quarter: Quarter, cards: &[GpuQuarter]| {
-        assert!(cards.is_sorted_by(|one, other| one.gpu < other.gpu));
+    let mut visit = |quarter: Quarter, gpus: &[GpuQuarter]| {
+        assert!(gpus.is_sorted_by(|one, other| one.gpu < other.gpu));
         quarters.push(quarter);
     };
     let rule = history.thresholds().unwrap();
@@ -194,21 +194,21 @@ struct Summed {
 impl QuarterVisitor for Summed {
     fn begin(&mut self, _: Period) {}
 
-    fn quarter(&mut self, _: Quarter, cards: &[GpuQuarter]) {
-        for GpuQuarter { gpu, total } in cards {
+    fn quarter(&mut self, _: Quarter, gpus: &[GpuQuarter]) {
+        for GpuQuarter { gpu, total } in gpus {
             self.sums.entry(gpu.to_string()).or_default().merge(total);
         }
     }
 
-    fn day(&mut self, day: UtcDay, cards: &[GpuDay]) -> bool {
-        self.days.push((day, cards.to_vec()));
+    fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
+        self.days.push((day, gpus.to_vec()));
         assert!(
             day.quarters()
                 .all(|quarter| UtcDay::of_quarter(quarter).0 == day)
         );
-        for card in cards.iter().filter(|_| self.takes_days) {
-            let sum = self.sums.entry(card.gpu.to_string()).or_default();
-            sum.merge(&card.total);
+        for gpu in gpus.iter().filter(|_| self.takes_days) {
+            let sum = self.sums.entry(gpu.gpu.to_string()).or_default();
+            sum.merge(&gpu.total);
         }
         self.takes_days
     }

@@ -16,12 +16,12 @@ use gua_test::originals::released;
 use gua_test::tape::Tape;
 
 const GPUS: &str = r#"
-[[card]]
+[[gpu]]
 uuid = "GPU-00000000-0000-4000-8000-00000000000a"
 util = 37
 memory_total_mib = 40000
 memory_used_mib = 12345
-[[card]]
+[[gpu]]
 uuid = "GPU-00000000-0000-4000-8000-00000000000b"
 util = 0
 memory_total_mib = 40000

@@ -126,7 +126,7 @@ pub(crate) fn play() -> (Hours, Hours, Option<String>) {
 fn scenario() -> String {
     let gpu = |pid: u32| {
         format!(
-            "[[card]]\nutil = 0\nmemory_total_mib = 40000\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n"
+            "[[gpu]]\nutil = 0\nmemory_total_mib = 40000\n[[gpu.process]]\npid = {pid}\nmemory_mib = 900\n"
         )
     };
     [101, 102, 103, 104].map(gpu).concat()

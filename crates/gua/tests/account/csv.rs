@@ -12,8 +12,8 @@ const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 fn with_process() -> String {
     let pid = std::process::id();
     format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n\
-         [[card]]\nuuid = \"GPU-b\"\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu.process]]\npid = {pid}\nmemory_mib = 512\n\
+         [[gpu]]\nuuid = \"GPU-b\"\n"
     )
 }
 

@@ -189,7 +189,7 @@ fn hours_that_our_own_collector_observed_are_not_counted_again() {
 fn a_csv_written_by_our_own_daemon_is_already_in_its_history() {
     let pid = std::process::id();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu.process]]\npid = {pid}\nmemory_mib = 512\n"
     ));
     let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
     wait_for("a row and ticks", || {

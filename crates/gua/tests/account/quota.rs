@@ -418,7 +418,7 @@ fn own_name() -> String {
 
 #[test]
 fn a_limit_that_cannot_be_judged_is_reported_when_a_gpu_is_requested() {
-    let host = host("[[card]]\nuuid = \"GPU-0\"\n");
+    let host = host("[[gpu]]\nuuid = \"GPU-0\"\n");
     let user = own_name();
     let hour_ago = clock::now().as_second() - 3600;
     let rows = (0..6).map(|row| format!("{},{user},7,0,90\n", hour_ago + row * 300));
@@ -436,7 +436,7 @@ fn a_limit_that_cannot_be_judged_is_reported_when_a_gpu_is_requested() {
 fn a_user_over_quota_gets_no_gpu_when_quotas_are_enforced() {
     let user = own_name();
     let user = user.as_str();
-    let host = host("[[card]]\nuuid = \"GPU-0\"\n");
+    let host = host("[[gpu]]\nuuid = \"GPU-0\"\n");
     let from = clock::now() - SignedDuration::from_hours(2);
     let people = [user];
     record(&host.path(".gua/gua.db"), from, 120, |_| {

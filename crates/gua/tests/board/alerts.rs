@@ -312,7 +312,7 @@ fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
     let sleeper = Sleeper::new();
     let pid = sleeper.pid();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n[[gpu]]\nuuid = \"GPU-b\"\n"
     ));
     let host = board.enrol(host, "lab1");
     let kept = host

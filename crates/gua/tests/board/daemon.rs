@@ -275,7 +275,7 @@ fn a_board_that_floods_the_stream_starves_neither_frames_nor_shutdown() {
 fn a_driver_slower_than_the_frames_does_not_block_the_stream() {
     let board = Board::start();
     let slow =
-        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ndelay_ms = 1100\n";
+        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ngpu = 0\ndelay_ms = 1100\n";
     let host = enrolled(host(&format!("{TWO_GPUS}{slow}")), &board);
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 10s");
     wait_for("three answers to pings", || {

@@ -66,13 +66,13 @@ fn same(board: &Board) {
 fn gpus() -> String {
     let own = std::process::id();
     format!(
-        "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 37\nmemory_total_mib = 40000\nmemory_used_mib = 12345\n\
-         [[card.process]]\npid = {own}\nmemory_mib = 9000\n\
-         [[card.process]]\npid = 1\nmemory_mib = 300\n\
-         [[card]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\nutil = 3\n\
-         [[card.process]]\npid = {own}\ntype = \"graphics\"\nmemory_mib = 77\n\
-         [[card.process]]\npid = 1\nmemory_mib = \"unknown\"\n\
-         [[card]]\nuuid = \"GPU-c\"\nutil = 0\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 37\nmemory_total_mib = 40000\nmemory_used_mib = 12345\n\
+         [[gpu.process]]\npid = {own}\nmemory_mib = 9000\n\
+         [[gpu.process]]\npid = 1\nmemory_mib = 300\n\
+         [[gpu]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\nutil = 3\n\
+         [[gpu.process]]\npid = {own}\ntype = \"graphics\"\nmemory_mib = 77\n\
+         [[gpu.process]]\npid = 1\nmemory_mib = \"unknown\"\n\
+         [[gpu]]\nuuid = \"GPU-c\"\nutil = 0\n"
     )
 }
 
@@ -137,7 +137,7 @@ fn both_daemons_push_the_same_states_and_stream_the_same_load() {
     let own = std::process::id();
     let gpus = |util: u32| {
         format!(
-            "[[card]]\nuuid = \"GPU-a\"\nutil = {util}\n[[card.process]]\npid = {own}\nmemory_mib = 9000\n"
+            "[[gpu]]\nuuid = \"GPU-a\"\nutil = {util}\n[[gpu.process]]\npid = {own}\nmemory_mib = 9000\n"
         )
     };
     let watch = |host: &TestHost, board: &Board| {

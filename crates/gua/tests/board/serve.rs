@@ -140,7 +140,7 @@ fn the_pages_show_the_gpus_the_report_and_the_people() {
 
 #[test]
 fn the_pages_begin_with_the_last_day_of_the_history() {
-    let host = host("[[card]]\nuuid = \"GPU-0\"\n[[card]]\nuuid = \"GPU-1\"\n");
+    let host = host("[[gpu]]\nuuid = \"GPU-0\"\n[[gpu]]\nuuid = \"GPU-1\"\n");
     let now = gua_probe::clock::now();
     let begin = now - SignedDuration::from_hours(3);
     // GPU 0 is held without use until a moment ago; GPU 1 is free all the time.

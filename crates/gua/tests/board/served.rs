@@ -216,54 +216,54 @@ fn our_agent_enrols_pushes_streams_and_archives() {
 /// GPUs of every kind: the UUID, its lines in the scenario, and what keeps it from being free. Most of them have no place
 /// in a snapshot.
 const EVERY_KIND: &[(&str, &str, Option<&str>)] = &[
-    ("MIG-free", "[[card]]\n[[card.mig]]\nuuid = \"UUID\"", None),
+    ("MIG-free", "[[gpu]]\n[[gpu.mig]]\nuuid = \"UUID\"", None),
     (
         "MIG-held",
-        "[[card.mig]]\nuuid = \"UUID\"\n[[card.mig.process]]\npid = HOLDER\nmemory_mib = 512",
+        "[[gpu.mig]]\nuuid = \"UUID\"\n[[gpu.mig.process]]\npid = HOLDER\nmemory_mib = 512",
         Some("held"),
     ),
     (
         "GPU-unified",
-        "[[card]]\nuuid = \"UUID\"\nunified_memory = true",
+        "[[gpu]]\nuuid = \"UUID\"\nunified_memory = true",
         None,
     ),
     (
         "GPU-unified-held",
-        "[[card]]\nuuid = \"UUID\"\nunified_memory = true\n[[card.process]]\npid = HOLDER\nmemory_mib = 512",
+        "[[gpu]]\nuuid = \"UUID\"\nunified_memory = true\n[[gpu.process]]\npid = HOLDER\nmemory_mib = 512",
         Some("held"),
     ),
     (
         "GPU-errors",
-        "[[card]]\nuuid = \"UUID\"\necc = true\necc_corrected = 0\necc_uncorrected = 2",
+        "[[gpu]]\nuuid = \"UUID\"\necc = true\necc_corrected = 0\necc_uncorrected = 2",
         Some("unhealthy"),
     ),
     (
         "GPU-remap",
-        "[[card]]\nuuid = \"UUID\"\nremap_pending = 0\nremap_failed = 1",
+        "[[gpu]]\nuuid = \"UUID\"\nremap_pending = 0\nremap_failed = 1",
         Some("unhealthy"),
     ),
-    ("GPU-sick", "[[card]]\nuuid = \"UUID\"", None),
+    ("GPU-sick", "[[gpu]]\nuuid = \"UUID\"", None),
     (
         "GPU-full",
-        "[[card]]\nuuid = \"UUID\"\nmemory_used_mib = 70000",
+        "[[gpu]]\nuuid = \"UUID\"\nmemory_used_mib = 70000",
         Some("memory-used"),
     ),
     (
         "GPU-held",
-        "[[card]]\nuuid = \"UUID\"\n[[card.process]]\npid = HOLDER\nmemory_mib = 9000",
+        "[[gpu]]\nuuid = \"UUID\"\n[[gpu.process]]\npid = HOLDER\nmemory_mib = 9000",
         Some("held"),
     ),
     (
         "GPU-claimed",
-        "[[card]]\nuuid = \"UUID\"\nname = \"claim me\"",
+        "[[gpu]]\nuuid = \"UUID\"\nname = \"claim me\"",
         Some("claimed"),
     ),
     (
         "GPU-ghost",
-        "[[card]]\nuuid = \"UUID\"\nutil = 90",
+        "[[gpu]]\nuuid = \"UUID\"\nutil = 90",
         Some("busy"),
     ),
-    ("GPU-free", "[[card]]\nuuid = \"UUID\"", None),
+    ("GPU-free", "[[gpu]]\nuuid = \"UUID\"", None),
 ];
 
 /// UUIDs of the GPUs that the board calls free.
@@ -310,11 +310,11 @@ fn free_on_the_board_is_free_in_gua_available() {
     let board = Served::start();
     let (holder, claimer) = (Sleeper::new(), Sleeper::new());
     let pid = holder.pid().to_string();
-    let cards = EVERY_KIND.iter();
-    let cards: Vec<String> = cards
+    let gpus = EVERY_KIND.iter();
+    let gpus: Vec<String> = gpus
         .map(|(uuid, lines, _)| lines.replace("UUID", uuid).replace("HOLDER", &pid))
         .collect();
-    let scenario = cards.join("\n") + "\n";
+    let scenario = gpus.join("\n") + "\n";
     let host = board.enrol(host(&scenario), "mixed");
     host.fine(&format!(
         "available --gpu-model claim --claim 10m --for {}",

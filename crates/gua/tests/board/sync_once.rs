@@ -143,7 +143,7 @@ fn a_driver_failure_is_pushed_and_nothing_is_written() {
 fn an_unreadable_gpu_is_left_out_and_named() {
     let board = Board::start();
     let gpus = format!(
-        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ngpu = 1\ncode = \"NOT_SUPPORTED\"\n"
     );
     let host = enrolled(host(&gpus), &board);
     let ended = host.gua("sync-once");

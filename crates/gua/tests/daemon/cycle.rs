@@ -194,7 +194,7 @@ fn after_a_kill_it_starts_again_and_loses_nothing() {
 
 #[test]
 fn the_reader_child_exits_with_a_killed_daemon() {
-    let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
+    let host = host("[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
         .variable("GUA_DRIVER_DEADLINE", "1h");
     let mut daemon = host.foreground("daemon --foreground");
     let children = format!("/proc/{pid}/task/{pid}/children", pid = daemon.child.id());
@@ -294,7 +294,7 @@ fn a_signal_ends_it_within_a_second_while_the_driver_hangs() {
     wait_for("a tick", || {
         (!host.ticks(".gua/gua.db").is_empty()).then_some(())
     });
-    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    host.play("[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     let ticks = wait_for("no more ticks", || {
         let before = host.ticks(".gua/gua.db").len();
         let since = clock::monotonic();
@@ -315,7 +315,7 @@ fn a_signal_ends_it_within_a_second_while_the_driver_hangs() {
     );
 
     // The same before the first answer, when there is no history yet.
-    let other = crate::host("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let other = crate::host("[[gpu]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut daemon = other.foreground("daemon --foreground");
     // The daemon installs its signal handlers before it starts its reader.
     let pid = daemon.child.id();

@@ -10,11 +10,11 @@ use gua_test::{Running, TestHost, not_tested, runs_as_root, wait_for};
 
 /// Scenario of three GPUs, of which the second can be faulty. `rest` is appended.
 fn gpus(second: &str, rest: &str) -> String {
-    let process = "[[card.process]]\npid = 1\nmemory_mib = 512\n";
+    let process = "[[gpu.process]]\npid = 1\nmemory_mib = 512\n";
     format!(
-        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n{process}\
-         [[card]]\nuuid = \"GPU-b\"\nutil = 60\n{second}{process}\
-         [[card]]\nuuid = \"GPU-c\"\nutil = 70\n{process}{rest}"
+        "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n{process}\
+         [[gpu]]\nuuid = \"GPU-b\"\nutil = 60\n{second}{process}\
+         [[gpu]]\nuuid = \"GPU-c\"\nutil = 70\n{process}{rest}"
     )
 }
 
@@ -117,7 +117,7 @@ fn a_gpu_without_utilisation_costs_only_that_reading() {
     let host = host("");
     let sick = gpus(
         "",
-        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n",
+        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ngpu = 1\ncode = \"NOT_SUPPORTED\"\n",
     );
     let (ticks, mut daemon) = middle(&host, &sick, |tick| tick.sample.gpus[1].util.is_err());
     costs_only(&host, &ticks, |gpu| {
@@ -138,7 +138,7 @@ fn a_denied_process_list_costs_only_that_list_and_is_logged_twice() {
     let host = host("");
     let sick = gpus(
         "",
-        "[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncard = 1\ncode = \"NO_PERMISSION\"\n",
+        "[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ngpu = 1\ncode = \"NO_PERMISSION\"\n",
     );
     let (ticks, mut daemon) = middle(&host, &sick, |tick| {
         tick.sample.gpus[1].compute_list.is_err()
@@ -175,7 +175,7 @@ fn a_lost_gpu_costs_only_its_own_readings_and_keeps_its_name() {
     let host = host("");
     let sick = gpus(
         "",
-        "[[fault]]\nfunction = \"nvmlDeviceGet*\"\ncard = 1\ncode = \"GPU_IS_LOST\"\n",
+        "[[fault]]\nfunction = \"nvmlDeviceGet*\"\ngpu = 1\ncode = \"GPU_IS_LOST\"\n",
     );
     let (ticks, mut daemon) = middle(&host, &sick, |tick| {
         tick.sample.gpus[1].util == Err(Missing::Gone)

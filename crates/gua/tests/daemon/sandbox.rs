@@ -150,7 +150,7 @@ fn the_units_user_sees_the_owners_of_all_processes() {
     let sleeper = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = sleeper.id();
     let host = host(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n"
+        "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = {pid}\nmemory_mib = 900\n"
     ));
     fs::copy(GUA, host.path("gua")).unwrap();
     let (mut command, is_other) = as_the_unit(&host);

@@ -64,7 +64,7 @@ fn the_watchdog_is_notified_at_half_its_timeout_even_while_the_driver_hangs() {
         .variable("GUA_DRIVER_DEADLINE", "1h");
     let mut daemon = host.foreground("daemon --foreground --interval 50ms");
     assert_eq!(next(&socket), "READY=1");
-    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    host.play("[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     let began = gua_probe::clock::monotonic();
     for _ in 0..10 {
         assert_eq!(receive(&socket), "WATCHDOG=1");

@@ -8,7 +8,7 @@ use gua_test::old_history::{self, Shape};
 use crate::{TWO_GPUS, host};
 
 const SMALL: Shape = Shape {
-    cards: 2,
+    gpus: 2,
     ticks: 10,
     interval_seconds: 30,
     process_rows: 20,

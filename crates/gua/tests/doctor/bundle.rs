@@ -46,8 +46,8 @@ const LOG: &str = "\
 /// A host with secrets wherever a user can put them.
 fn host_with_secrets(pid: u32) -> TestHost {
     let scenario = format!(
-        "[[card]]\nuuid = \"GPU-zebra-a\"\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n\
-         [[card]]\nuuid = \"GPU-zebra-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n"
+        "[[gpu]]\nuuid = \"GPU-zebra-a\"\n[[gpu.process]]\npid = {pid}\nmemory_mib = 900\n\
+         [[gpu]]\nuuid = \"GPU-zebra-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n"
     );
     let host = host(&scenario);
     let home = host.path("zebrauser");

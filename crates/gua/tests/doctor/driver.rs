@@ -96,7 +96,7 @@ fn each_driver_error_has_its_own_message() {
         (999, "reports an unknown error", "See `dmesg"),
         (777, "(NVML code 777)", "See `dmesg"),
     ] {
-        let host = host(&format!("[driver]\ninit_code = {code}\n[[card]]\n"));
+        let host = host(&format!("[driver]\ninit_code = {code}\n[[gpu]]\n"));
         assert_blocked(&host, sentence, next_step);
         if code == 18 {
             assert_eq!(check_of(&host.report(), "driver_match")["status"], "error");

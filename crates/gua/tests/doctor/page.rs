@@ -52,7 +52,7 @@ fn a_healthy_host_is_ready_to_collect() {
 
 #[test]
 fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
-    let host = host("[clock]\nat = 100\n[[card]]\n[[card]]\nlost = [[0, 1000]]\n");
+    let host = host("[clock]\nat = 100\n[[gpu]]\n[[gpu]]\nlost = [[0, 1000]]\n");
     let report = host.report();
     assert_eq!(check_of(&report, "nvml")["details"]["device_count"], 2);
     let readings = check_of(&report, "unreadable_gpus");
@@ -86,8 +86,8 @@ fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
 fn the_page_shows_who_holds_which_gpu() {
     let pid = std::process::id();
     let scenario = format!(
-        "[clock]\nat = 100\n[[card]]\nname = \"NVIDIA A100\"\nmemory_total_mib = 81920\n\
-         [[card.process]]\npid = {pid}\nmemory_mib = 11264\n[[card]]\n"
+        "[clock]\nat = 100\n[[gpu]]\nname = \"NVIDIA A100\"\nmemory_total_mib = 81920\n\
+         [[gpu.process]]\npid = {pid}\nmemory_mib = 11264\n[[gpu]]\n"
     );
     let host = host(&scenario);
     let page = host.doctor(&[]).stdout;
@@ -130,7 +130,7 @@ fn invalid_driver_values_are_never_shown_as_readings() {
     assert_ne!(check_of(&report, "unreadable_gpus")["status"], "ok");
     assert_eq!(host.doctor(&[]).code, 0);
     let one = format!(
-        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ngarbage = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ngpu = 0\ngarbage = true\n"
     );
     let sample = super::host(&one).doctor(&["--sample"]);
     let sample: Value = serde_json::from_str(&sample.stdout).unwrap();
@@ -166,7 +166,7 @@ fn a_failing_or_hanging_nvidia_smi_does_not_block_collecting() {
 fn a_sample_has_every_gpu_with_its_state_and_no_command_line() {
     let pid = std::process::id();
     let scenario = format!(
-        "[clock]\nat = 100\n[[card]]\n[[card.process]]\npid = {pid}\nmemory_mib = 500\n[[card]]\nutil = 90\n"
+        "[clock]\nat = 100\n[[gpu]]\n[[gpu.process]]\npid = {pid}\nmemory_mib = 500\n[[gpu]]\nutil = 90\n"
     );
     let host = host(&scenario);
     let answer = host.doctor(&["--sample"]);

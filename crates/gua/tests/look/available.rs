@@ -6,10 +6,10 @@ use crate::GUA;
 fn lab() -> Machine {
     Machine::new(
         "[clock]\nat = 100\n\
-         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
-         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\npower_w = 80\n\
-         [[card]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-c\"\npower_w = 20\nmemory_total_mib = 49140\n\
-         [[card]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-d\"\npower_w = 50\nmemory_total_mib = 49140\nutil = 90\n",
+         [[gpu]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[gpu]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\npower_w = 80\n\
+         [[gpu]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-c\"\npower_w = 20\nmemory_total_mib = 49140\n\
+         [[gpu]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-d\"\npower_w = 50\nmemory_total_mib = 49140\nutil = 90\n",
     )
 }
 
@@ -58,10 +58,10 @@ fn free_gpus_are_printed_for_scripts_and_holders_of_the_others_for_people() {
 fn unhealthy_gpus_are_offered_on_request_only_and_always_by_the_rule_of_nvgpu() {
     let host = Machine::new(
         "[clock]\nat = 100\n\
-         [[card]]\necc = true\necc_uncorrected = 2\n\
-         [[card]]\nremap_pending = 1\n\
-         [[card]]\nthrottle_reasons = 64\n\
-         [[card]]\necc = true\n",
+         [[gpu]]\necc = true\necc_uncorrected = 2\n\
+         [[gpu]]\nremap_pending = 1\n\
+         [[gpu]]\nthrottle_reasons = 64\n\
+         [[gpu]]\necc = true\n",
     );
     let output = check(&host, "", 0, "3\n");
     for reason in [
@@ -88,7 +88,7 @@ fn unhealthy_gpus_are_offered_on_request_only_and_always_by_the_rule_of_nvgpu() 
 
 #[test]
 fn an_xid_error_in_the_kernel_log_is_a_fault_that_every_surface_shows() {
-    let host = Machine::new("[[card]]\npci = \"0000:3b:00.0\"\n[[card]]\n");
+    let host = Machine::new("[[gpu]]\npci = \"0000:3b:00.0\"\n[[gpu]]\n");
     host.write(
         "kmsg",
         "4,7,5000000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",
@@ -228,7 +228,7 @@ fn usage_errors_are_refused() {
 #[test]
 fn mig_instances_are_offered_by_name_after_whole_gpus() {
     let host = Machine::new(
-        "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\n[[card.mig]]\nuuid = \"MIG-b\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\nuuid = \"GPU-w\"\n",
+        "[[gpu]]\n[[gpu.mig]]\nuuid = \"MIG-a\"\n[[gpu.mig]]\nuuid = \"MIG-b\"\n[[gpu.mig.process]]\npid = ONE\nmemory_mib = 512\n[[gpu]]\nuuid = \"GPU-w\"\n",
     );
     check(&host, "", 0, "1\n");
     check(&host, "--uuid", 0, "GPU-w,MIG-a\n");

@@ -9,16 +9,16 @@ use gua_test::schema;
 
 /// GPUs beside the held one: two free, one in MIG mode, one lost.
 const OTHER_KINDS: &str = r#"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-b"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-c"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-d"
-    [[card.mig]]
+    [[gpu.mig]]
     uuid = "MIG-d"
     profile = "3g.40gb"
-    [[card]]
+    [[gpu]]
     lost = [[0, inf]]
 "#;
 
@@ -86,7 +86,7 @@ fn available_has_the_same_numbers_in_json_and_csv() {
 
 #[test]
 fn a_claim_is_shown_in_every_format() {
-    let host = Machine::new("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
+    let host = Machine::new("[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n");
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let ask = |holder: &Sleeper| format!("available -q --claim 10m --for {}", holder.pid());
     let shown = json(&host, &ask(&ada), "gua.available.v1");

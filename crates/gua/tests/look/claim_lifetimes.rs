@@ -13,9 +13,9 @@ use crate::GUA;
 use gua_test::{Ended, Sleeper, wait_until};
 
 /// Scenario of one free GPU.
-const FREE: &str = "[[card]]\nuuid = \"GPU-a\"\n";
+const FREE: &str = "[[gpu]]\nuuid = \"GPU-a\"\n";
 /// Scenario of one GPU, held by an idle process.
-const HELD: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n";
+const HELD: &str = "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n";
 
 fn is_gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
@@ -78,7 +78,7 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_gpu() {
     };
     let lines = [line(), line()];
     let job = lines.iter().find(|line| *line != "0").unwrap().clone();
-    let on_gpu = |pid: &str| format!("{FREE}[[card.process]]\npid = {pid}\nmemory_mib = 2048\n");
+    let on_gpu = |pid: &str| format!("{FREE}[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n");
     host.play(&on_gpu(&job));
     assert_eq!(first_claim(&host)["gpus"][0]["in_use"], true);
     drop(shell.stdin.take());

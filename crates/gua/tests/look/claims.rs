@@ -14,9 +14,9 @@ use gua_test::{Ended, Sleeper, wait_until};
 fn lab() -> Machine {
     Machine::new(
         "[clock]\nat = 100\n\
-         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
-         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\n\
-         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-c\"\n",
+         [[gpu]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[gpu]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\n\
+         [[gpu]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-c\"\n",
     )
 }
 
@@ -175,7 +175,7 @@ fn the_listing_shows_who_has_claimed_a_free_gpu() {
     assert_eq!(listed["gpus"][2]["claims"], Value::Array(Vec::new()));
     // Once the holder is on the GPU, the line shows the process instead.
     host.play(&format!(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[card.process]]\npid = {}\nmemory_mib = 2048\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n[[gpu.process]]\npid = {}\nmemory_mib = 2048\n",
         ada.pid()
     ));
     let listed = host.claims();
@@ -203,7 +203,7 @@ fn the_holder_is_the_calling_shell() {
 #[test]
 fn a_shell_killed_while_the_driver_answers_leaves_no_claim_to_its_new_parent() {
     let host = lab();
-    host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount*\"\ndelay_ms = 1500\n");
+    host.play("[[gpu]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount*\"\ndelay_ms = 1500\n");
     let script = format!(
         "{GUA} available --claim 10m >out 2>err & echo $! >pid.new; mv pid.new pid; wait; true"
     );
@@ -526,7 +526,7 @@ fn without_a_driver_nothing_is_claimed_and_claims_are_still_listed() {
         ("GUA_DRIVER_DEADLINE", "200ms", "did not answer within"),
     ] {
         if name == "GUA_DRIVER_DEADLINE" {
-            host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount_v2\"\nhang = true\n");
+            host.play("[[gpu]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount_v2\"\nhang = true\n");
         }
         let run = |line: &str| {
             let mut command = host.command(GUA);

@@ -125,7 +125,7 @@ fn concurrent_users_never_get_a_gpu_twice_and_killed_ones_leak_none() {
 }
 
 fn crowded_host() -> Machine {
-    let gpus = (0..GPUS).map(|gpu| format!("[[card]]\nuuid = \"GPU-{gpu}\"\n"));
+    let gpus = (0..GPUS).map(|gpu| format!("[[gpu]]\nuuid = \"GPU-{gpu}\"\n"));
     let host = open_host(&gpus.collect::<String>());
     fs::create_dir(host.path("cards")).unwrap();
     for gpu in 0..GPUS {
@@ -234,7 +234,7 @@ fn kill_9_at_any_moment_grants_no_gpu_twice_and_leaks_none_to_the_shell() {
 
 #[test]
 fn a_user_who_holds_the_lock_does_not_end_a_wait() {
-    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    let host = open_host("[[gpu]]\nuuid = \"GPU-a\"\n");
     let mut command = host.command("flock");
     command.args(["--shared", "claims", "sh", "-c"]);
     command.arg("echo locked; exec cat >/dev/null");
@@ -260,7 +260,7 @@ fn a_user_who_holds_the_lock_does_not_end_a_wait() {
 
 #[test]
 fn a_ticket_that_names_pid_1_delays_nobody() {
-    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    let host = open_host("[[gpu]]\nuuid = \"GPU-a\"\n");
     let mut command = host.command("sh");
     let forge = r#"mkdir -m 755 claims/gua-claims-0 && set -- $(sed 's/.*) //' /proc/1/stat) && shift 19 &&
         echo '{"version":1,"wanted":1,"arrived_us":1,"asked_us":1,"acceptable":["GPU-a"],
@@ -281,7 +281,7 @@ fn an_unwritable_directory_is_reported() {
     if !runs_as_root("a directory of another user") {
         return;
     }
-    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    let host = open_host("[[gpu]]\nuuid = \"GPU-a\"\n");
     fs::set_permissions(host.path("claims"), fs::Permissions::from_mode(0o755)).unwrap();
     let run = |line: &str| {
         let mut command = host.command(host.path("gua"));
@@ -331,8 +331,8 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     }
     let host = open_host(
         "[clock]\nat = 100\n\
-         [[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
-         [[card]]\nuuid = \"GPU-b\"\nutil = 90\n[[card.process]]\npid = OTHER\nmemory_mib = 2048\n",
+         [[gpu]]\nuuid = \"GPU-a\"\nutil = 0\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[gpu]]\nuuid = \"GPU-b\"\nutil = 90\n[[gpu.process]]\npid = OTHER\nmemory_mib = 2048\n",
     );
     let fine = |line: &str| {
         let ended = host.gua(line);

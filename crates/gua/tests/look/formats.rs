@@ -14,35 +14,35 @@ pub(crate) type Line = BTreeMap<String, String>;
 pub(crate) const HELD_BY_TWO: &str = r#"
     [clock]
     at = 100
-    [[card]]
+    [[gpu]]
     uuid = "GPU-a"
     name = "NVIDIA A100, 80 GB"
     util = 50
     temperature_c = 61
     power_w = 271.4
     clock_sm_mhz = 1695
-    [[card.process]]
+    [[gpu.process]]
     pid = ONE
     memory_mib = 2048
-    [[card.process]]
+    [[gpu.process]]
     pid = OTHER
     memory_mib = 300
 "#;
 
 /// Further GPUs: without a reading, in MIG mode, lost.
 const OTHER_KINDS: &str = r#"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-b"
     util = "unsupported"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-c"
-    [[card.mig]]
+    [[gpu.mig]]
     uuid = "MIG-c"
     profile = "3g.40gb"
-    [[card.mig.process]]
+    [[gpu.mig.process]]
     pid = 4194303
     memory_mib = 512
-    [[card]]
+    [[gpu]]
     lost = [[0, inf]]
 "#;
 

@@ -11,7 +11,7 @@ fn every_command_says_since_when_a_gpu_was_last_active() {
     let gpu = |util: u32| {
         let pid = sleeper.pid();
         format!(
-            "[[card]]\nuuid = \"GPU-a\"\nutil = {util}\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+            "[[gpu]]\nuuid = \"GPU-a\"\nutil = {util}\n[[gpu.process]]\npid = {pid}\nmemory_mib = 2048\n"
         )
     };
     let host = host(&gpu(50));

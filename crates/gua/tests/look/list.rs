@@ -11,15 +11,15 @@ use super::Machine;
 use crate::GUA;
 use gua_test::{Ended, Sleeper, Terminal};
 
-const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
+const TWO_GPUS: &str = "[clock]\nat = 100\n[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n[[gpu]]\nuuid = \"GPU-b\"\n";
 
 #[test]
 fn wide_shows_the_whole_command_line_of_every_holder() {
     let words = ["600", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let long = Sleeper::with(&words);
-    let holder = format!("[[card.process]]\npid = {}\nmemory_mib = 512\n", long.pid());
+    let holder = format!("[[gpu.process]]\npid = {}\nmemory_mib = 512\n", long.pid());
     let host = Machine::new(&format!(
-        "{TWO_GPUS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
+        "{TWO_GPUS}[[gpu]]\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
     ));
     let last_two = |arguments: &str| {
         let text = host.gua(arguments).stdout;
@@ -41,7 +41,7 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
 #[test]
 fn instances_are_listed_below_their_gpu() {
     let host = Machine::new(
-        "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\nprofile = \"3g.40gb\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\n",
+        "[[gpu]]\n[[gpu.mig]]\nuuid = \"MIG-a\"\nprofile = \"3g.40gb\"\n[[gpu.mig.process]]\npid = ONE\nmemory_mib = 512\n[[gpu]]\n",
     );
     let listing = host.listing();
     let places: Vec<&str> = listing["gpus"]
@@ -65,7 +65,7 @@ fn instances_are_listed_below_their_gpu() {
 
 #[test]
 fn a_lost_gpu_costs_only_its_own_line() {
-    let host = Machine::new("[[card]]\nutil = 20\n[[card]]\nlost = [[0, inf]]\n");
+    let host = Machine::new("[[gpu]]\nutil = 20\n[[gpu]]\nlost = [[0, inf]]\n");
     let listing = host.listing();
     assert_eq!(listing["gpus"][0]["util_percent"], 20);
     assert_eq!(listing["gpus"][1]["state"], "unobserved");
@@ -162,14 +162,12 @@ fn watch_follows_gpus_that_come_and_go() {
     let number = |listing: &Value| listing["gpus"].as_array().unwrap().len();
     until("two cards", |listing| listing["gpus"][2].is_null());
     assert_eq!(number(&host.listing()), 2);
-    host.play(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n",
-    );
+    host.play("[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n[[gpu]]\nuuid = \"GPU-c\"\n");
     until("three cards", |listing| {
         listing["gpus"][2]["state"] == "truly-idle"
     });
     // A GPU that disappears is shown as lost, not dropped.
-    host.play("[[card]]\nuuid = \"GPU-c\"\n");
+    host.play("[[gpu]]\nuuid = \"GPU-c\"\n");
     until("two lost cards", |listing| {
         let gpus = listing["gpus"].as_array().unwrap();
         let is_lost = |gpu: &&Value| gpu["unobserved_because"] == "gone";
@@ -288,7 +286,7 @@ fn gua_alone_shows_the_list_on_a_terminal_of_a_host_with_gpus_and_the_usage_else
 #[test]
 fn with_a_running_daemon_the_listing_shows_since_when() {
     let host = Machine::new(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = ONE\nmemory_mib = 2048\n[[gpu]]\nuuid = \"GPU-b\"\n",
     );
     assert_eq!(host.listing()["gpus"][0]["state_since"], Value::Null);
     let started = host.gua("start --interval 50ms");
@@ -311,7 +309,7 @@ fn with_a_running_daemon_the_listing_shows_since_when() {
     let line = csv.lines().nth(1).unwrap_or_default();
     assert!(line.contains("Z,true,"), "{csv}");
     // It was just freed, so recent history counts against it; a flag overrides that.
-    host.play("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
+    host.play("[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n");
     let picked = host.gua("available");
     assert_eq!(
         (picked.code, picked.stdout.as_str()),

@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::host;
 
 /// A held GPU, a free one, and one divided into a free and a held instance.
-const SCENARIO: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 97\n[[card.process]]\npid = PID\nmemory_mib = 9000\n\
-    [[card]]\nuuid = \"GPU-b\"\n\
-    [[card]]\nuuid = \"GPU-c\"\n[[card.mig]]\nuuid = \"MIG-1\"\nprofile = \"3g.40gb\"\n\
-    [[card.mig]]\nuuid = \"MIG-2\"\nprofile = \"2g.20gb\"\n[[card.mig.process]]\npid = PID\nmemory_mib = 600\n";
+const SCENARIO: &str = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 97\n[[gpu.process]]\npid = PID\nmemory_mib = 9000\n\
+    [[gpu]]\nuuid = \"GPU-b\"\n\
+    [[gpu]]\nuuid = \"GPU-c\"\n[[gpu.mig]]\nuuid = \"MIG-1\"\nprofile = \"3g.40gb\"\n\
+    [[gpu.mig]]\nuuid = \"MIG-2\"\nprofile = \"2g.20gb\"\n[[gpu.mig.process]]\npid = PID\nmemory_mib = 600\n";
 
 /// Every row, and the rows that count: the instances in the place of their parent.
 const ROWS: [&str; 5] = ["GPU-a", "GPU-b", "GPU-c", "MIG-1", "MIG-2"];

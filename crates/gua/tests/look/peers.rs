@@ -17,31 +17,31 @@ const MIB: u64 = 1 << 20;
 const LAB: &str = r#"
     [clock]
     at = 100
-    [[card]]
+    [[gpu]]
     name = "NVIDIA RTX A6000"
     memory_total_mib = 49140
     util = 87
     temperature_c = 61
     power_w = 271.4
     clock_sm_mhz = 1695
-    [[card.process]]
+    [[gpu.process]]
     pid = ONE
     memory_mib = 4096
-    [[card.process]]
+    [[gpu.process]]
     pid = OTHER
     memory_mib = 200
-    [[card]]
+    [[gpu]]
     name = "NVIDIA TITAN X (Pascal)"
     memory_total_mib = 12288
     util = 0
-    [[card.process]]
+    [[gpu.process]]
     pid = OTHER
     memory_mib = 9000
-    [[card]]
+    [[gpu]]
     memory_total_mib = 1000
-    [[card]]
+    [[gpu]]
     memory_total_mib = 24576
-    [[card.process]]
+    [[gpu.process]]
     pid = ONE
     type = "graphics"
     memory_mib = 310
@@ -132,7 +132,7 @@ fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
 #[test]
 fn a_gpu_without_utilisation_costs_only_its_cell() {
     let host = Machine::new(
-        "[[card]]\nutil = \"unsupported\"\n[[card.process]]\npid = ONE\nmemory_mib = 5\n[[card]]\nutil = 46\n",
+        "[[gpu]]\nutil = \"unsupported\"\n[[gpu.process]]\npid = ONE\nmemory_mib = 5\n[[gpu]]\nutil = 46\n",
     );
     let theirs = peer(&host, "nvl", "");
     assert!(
@@ -148,7 +148,7 @@ fn a_gpu_without_utilisation_costs_only_its_cell() {
 fn free_gpus_match_nvgpu() {
     let used = |mib: u32| {
         format!(
-            "[[card]]\nmemory_total_mib = 10000\nmemory_reserved_mib = 0\n[[card.process]]\npid = ONE\nmemory_mib = {mib}\n"
+            "[[gpu]]\nmemory_total_mib = 10000\nmemory_reserved_mib = 0\n[[gpu.process]]\npid = ONE\nmemory_mib = {mib}\n"
         )
     };
     let edge = [used(1999), used(2000), used(2001), used(0)].concat();

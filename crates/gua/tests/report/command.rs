@@ -62,7 +62,7 @@ fn korean_follows_the_locale_unless_a_language_is_given() {
 fn the_korean_report_counts_gpus_over_the_window_of_its_mean() {
     let home = without_driver();
     let shape = gua_test::old_history::Shape {
-        cards: 3,
+        gpus: 3,
         ticks: 100,
         interval_seconds: 30,
         process_rows: 0,
@@ -313,7 +313,7 @@ fn gpu_totals_are_not_attributed_to_one_user() {
     let most = cells
         .filter_map(serde_json::Value::as_f64)
         .fold(0.0, f64::max);
-    assert!(most < 0.34, "she held a part of one of three cards: {most}");
+    assert!(most < 0.34, "she held a part of one of three gpus: {most}");
     let refused = home.gua("report --db demo.db --user alice --by state");
     assert_eq!(refused.code, 2);
 }

@@ -11,7 +11,7 @@ use crate::without_driver;
 fn imported() -> TestHost {
     let home = without_driver();
     let shape = Shape {
-        cards: 4,
+        gpus: 4,
         ticks: 720,
         interval_seconds: 30,
         process_rows: 4 * 720,

@@ -266,7 +266,7 @@ fn a_run_a_report_and_an_export_agree_on_the_same_hour() {
 /// The driver's power is three times the rate of its counter, so that an estimate would be seen.
 #[test]
 fn the_program_keeps_the_energy_of_a_counter_that_stops() {
-    let host = host("[[card]]\nuuid = \"GPU-0\"\nutil = 60\npower_w = 300\nenergy_mj = 5000\n");
+    let host = host("[[gpu]]\nuuid = \"GPU-0\"\nutil = 60\npower_w = 300\nenergy_mj = 5000\n");
     let script = "sed -i 's/= 5000/= 9000/' nvml-sim.toml; sleep 1; \
                   sed -i 's/energy_mj = 9000/energy_mj = \"unsupported\"/' nvml-sim.toml; sleep 1";
     let ended = host.run_job("--out out --interval 50ms --gpus all", script);

@@ -9,8 +9,8 @@ use crate::GUA;
 use gua_test::{Ended, TestHost, wait_until};
 
 /// The first GPU is held by an idle process; two are free.
-const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = 1\nmemory_mib = 2048\n\
-                   [[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n";
+const LAB: &str = "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu.process]]\npid = 1\nmemory_mib = 2048\n\
+                   [[gpu]]\nuuid = \"GPU-b\"\n[[gpu]]\nuuid = \"GPU-c\"\n";
 
 fn claims(host: &TestHost) -> Vec<Value> {
     let mut command = host.command(GUA);

@@ -9,7 +9,7 @@ use crate::{GUA, without_driver};
 use gua_test::schema;
 use gua_test::{Ended, TestHost, runs_as_root, wait_until};
 
-const ONE_GPU: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[gpu]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 #[test]
 fn lines_can_be_read_while_the_job_runs() {
@@ -154,7 +154,7 @@ fn the_summary_follows_its_schema_whatever_was_measured() {
     assert_eq!(summary["phases"][0]["name"], "load");
     assert!(summary["gpus"][0]["missing"].is_object());
     let silent =
-        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature*\"\ncode = \"NOT_SUPPORTED\"\n";
+        "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature*\"\ncode = \"NOT_SUPPORTED\"\n";
     let summary = check(&host(silent), "sleep 0.3; kill -KILL $$");
     assert_eq!(summary["run"]["signal"], 9);
     assert_eq!(summary["gpus"][0]["missing"]["temperature"], "unsupported");
@@ -164,7 +164,7 @@ fn the_summary_follows_its_schema_whatever_was_measured() {
 
 #[test]
 fn events_missing_from_the_history_are_noted_in_the_summary() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     std::fs::remove_dir(host.path("claims")).unwrap();
     std::fs::write(host.path("claims"), "").unwrap();
     let ended = host.run_job("--out out", "exit 3");

@@ -5,9 +5,9 @@ use crate::without_driver;
 use gua_test::TestHost;
 
 /// Three GPUs; another process is on the second, and the job, once `JOB` is its pid, on the first.
-const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_total_mib = 40960\npower_w = 100\nenergy_mj = { from = 0, to = 3600000000, over = 36000 }\n[[card.process]]\npid = JOB\nmemory_mib = 2048\nsm_util = 55\n\
-                   [[card]]\nuuid = \"GPU-b\"\nutil = 99\n[[card.process]]\npid = 1\nmemory_mib = 30000\n\
-                   [[card]]\nuuid = \"GPU-c\"\nutil = 0\n";
+const LAB: &str = "[[gpu]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_total_mib = 40960\npower_w = 100\nenergy_mj = { from = 0, to = 3600000000, over = 36000 }\n[[gpu.process]]\npid = JOB\nmemory_mib = 2048\nsm_util = 55\n\
+                   [[gpu]]\nuuid = \"GPU-b\"\nutil = 99\n[[gpu.process]]\npid = 1\nmemory_mib = 30000\n\
+                   [[gpu]]\nuuid = \"GPU-c\"\nutil = 0\n";
 
 /// A script that gets onto its GPU and stays there for so many seconds.
 fn gets_onto_its_gpu(seconds: &str) -> String {
@@ -15,7 +15,7 @@ fn gets_onto_its_gpu(seconds: &str) -> String {
 }
 
 fn lab() -> TestHost {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let text = LAB.replace(
         "energy_mj = { from = 0, to = 3600000000, over = 36000 }\n",
         "",

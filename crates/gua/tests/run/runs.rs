@@ -9,7 +9,7 @@ use crate::GUA;
 use gua_test::schema;
 use gua_test::{Ended, TestHost, wait_until};
 
-const ONE_GPU: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[gpu]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 fn gua(host: &TestHost, line: &str) -> Ended {
     host.gua(line)
@@ -221,8 +221,8 @@ fn unknown_time_has_no_share_and_a_ghost_counts_as_active() {
         assert_eq!(row.nth(place), Some(expected), "{scenario}: {csv}");
     };
     check(ONE_GPU, "100.0");
-    check("[[card]]\nutil = 0\n", "0.0");
-    check("[[card]]\nutil = 97\n", "100.0");
+    check("[[gpu]]\nutil = 0\n", "0.0");
+    check("[[gpu]]\nutil = 97\n", "100.0");
     check("", "");
 }
 

@@ -6,7 +6,7 @@ use super::{Jobs, host};
 use crate::{GUA, without_driver};
 use gua_test::{Ended, TestHost};
 
-const ONE_GPU: &str = "[[card]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[gpu]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 fn summarize(host: &TestHost, line: &str) -> Ended {
     let mut command = host.command(GUA);

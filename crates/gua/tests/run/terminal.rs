@@ -13,7 +13,7 @@ fn shell(host: &TestHost) -> Terminal<'_> {
 
 #[test]
 fn the_job_has_the_terminal_and_receives_typed_text_once() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "trap 'n=$((n+1))' INT; test -t 0 && test -t 1 && echo has-tty; read word; echo got-$word; \
                   while [ -z \"$n\" ]; do sleep 0.1; done; sleep 0.3; echo interrupted-$n; exit 3";
     std::fs::write(host.path("job"), script).unwrap();
@@ -29,7 +29,7 @@ fn the_job_has_the_terminal_and_receives_typed_text_once() {
 
 #[test]
 fn the_shell_can_stop_and_continue_the_job() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "echo began; while [ ! -e stop ]; do sleep 0.05; done; echo over; exit 4";
     std::fs::write(host.path("job"), script).unwrap();
     let terminal = shell(&host);
@@ -44,7 +44,7 @@ fn the_shell_can_stop_and_continue_the_job() {
 
 #[test]
 fn a_job_that_stops_itself_stops_gua_and_both_continue() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "echo began; kill -TSTP $$; echo goes-on; exit 4";
     std::fs::write(host.path("job"), script).unwrap();
     let terminal = shell(&host);
@@ -56,7 +56,7 @@ fn a_job_that_stops_itself_stops_gua_and_both_continue() {
 
 #[test]
 fn a_job_stopped_in_a_terminal_and_continued_alone_runs_to_its_end() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "( while ! grep -q ') T ' /proc/$$/stat; do sleep 0.05; done; \
                   n=$(wc -l < out/cpu_metrics.csv); \
                   while [ $(wc -l < out/cpu_metrics.csv) -lt $((n+3)) ]; do sleep 0.05; done; kill -CONT $$ ) & \

@@ -26,7 +26,7 @@ fn both(host: &TestHost, script: &str) -> [Ended; 2] {
 
 #[test]
 fn output_and_exit_code_are_the_jobs_own() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     for script in [
         "true",
         "exit 7",
@@ -49,7 +49,7 @@ fn output_and_exit_code_are_the_jobs_own() {
 
 #[test]
 fn the_job_inherits_what_it_would_without_gua_except_one_descriptor() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     // The C library keeps signals 32 and 33 for itself and may change them.
     let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd > fds; grep -c pipe fds; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
     let [bare, watched] = both(&host, script);
@@ -69,7 +69,7 @@ fn the_job_inherits_what_it_would_without_gua_except_one_descriptor() {
 
 #[test]
 fn ignored_signals_stay_ignored_in_the_job() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     // Set by another program: a shell may refuse to ignore or block a signal.
     let start = "import os, signal, sys\n\
         of = lambda names: [getattr(signal, 'SIG' + name) for name in names.split(',') if name]\n\
@@ -105,7 +105,7 @@ fn ignored_signals_stay_ignored_in_the_job() {
 
 #[test]
 fn a_signal_sent_to_gua_reaches_the_job_once() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> heard\" $s; done; \
                   echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 5";
     let mut child = host.job("--quiet", script).spawn().unwrap();
@@ -131,7 +131,7 @@ fn a_signal_sent_to_gua_reaches_the_job_once() {
 
 #[test]
 fn a_job_that_ignores_sigterm_keeps_running() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script =
         "trap '' TERM; echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 6";
     let mut child = host.job("--quiet", script).spawn().unwrap();
@@ -144,7 +144,7 @@ fn a_job_that_ignores_sigterm_keeps_running() {
 
 #[test]
 fn a_job_killed_from_outside_ends_gua_by_the_same_signal() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; exec sleep 600";
     let mut child = host
         .job("--out out", script)
@@ -163,7 +163,7 @@ fn a_job_killed_from_outside_ends_gua_by_the_same_signal() {
 
 #[test]
 fn a_daemon_outlives_the_run_that_started_it() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "setsid sh -c 'echo $$ > pid.new; mv pid.new pid; while [ ! -e stop ]; do sleep 0.01; done; echo done > done' \
                   >/dev/null 2>&1 </dev/null & while [ ! -e pid ]; do sleep 0.01; done; exit 4";
     let ended = host.run_job("--quiet", script);
@@ -199,7 +199,7 @@ fn orphans_are_reaped_long_before_the_next_sample() {
 
 #[test]
 fn if_gua_is_killed_the_job_continues_and_its_files_stay() {
-    let host = host("[[card]]\nutil = 50\n");
+    let host = host("[[gpu]]\nutil = 50\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; echo done > done";
     let mut child = host
         .job("--quiet --out out --gpus all --interval 20ms", script)
@@ -228,7 +228,7 @@ fn if_gua_is_killed_the_job_continues_and_its_files_stay() {
 
 #[test]
 fn a_mark_after_gua_was_killed_does_not_harm_the_job() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; \
                   echo one >&$GUA_RUN_FD; $GUA phase two 2> said; echo $? > done.new; mv done.new done";
     let mut child = host.job("--quiet", script).spawn().unwrap();
@@ -247,7 +247,7 @@ fn a_mark_after_gua_was_killed_does_not_harm_the_job() {
 
 #[test]
 fn a_mark_that_nobody_reads_neither_blocks_nor_fails() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let script = "kill -STOP $PPID; head -c 200000 /dev/zero | tr '\\0' '\\n' >&$GUA_RUN_FD 2> /dev/null; \
                   $GUA phase late 2> said; code=$?; $GUA phase -q late 2> quiet; kill -CONT $PPID; exit $code";
     let ended = host.run_job("--quiet --gpus all --interval 20ms", script);
@@ -310,7 +310,7 @@ fn a_job_stopped_and_continued_alone_continues_with_gua() {
 
 #[test]
 fn time_in_which_gua_was_stopped_is_a_gap() {
-    let host = host("[[card]]\nutil = 50\n");
+    let host = host("[[gpu]]\nutil = 50\n");
     let script = "sleep 0.5; kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.3";
     let ended = host.run_job("--out out --gpus all --interval 20ms", script);
     let gpu = &host.summary()["gpus"][0];
@@ -331,7 +331,7 @@ fn time_in_which_gua_was_stopped_is_a_gap() {
 
 #[test]
 fn a_run_that_never_starts_keeps_the_files_of_the_one_before() {
-    let host = host("[[card]]\nutil = 50\n");
+    let host = host("[[gpu]]\nutil = 50\n");
     host.run_job("--out out --gpus all --interval 20ms", "sleep 0.3");
     let names = [
         "run.jsonl",
@@ -357,7 +357,7 @@ fn a_run_that_never_starts_keeps_the_files_of_the_one_before() {
 
 #[test]
 fn a_full_disk_costs_the_files_and_not_the_job() {
-    let host = host("[[card]]\nutil = 50\n");
+    let host = host("[[gpu]]\nutil = 50\n");
     for name in [
         "run.jsonl",
         "hw_metrics.csv",
@@ -408,7 +408,7 @@ fn without_a_driver_only_processors_are_watched_and_one_message_says_so() {
 
 #[test]
 fn a_hung_driver_does_not_delay_the_end() {
-    let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let host = host("[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     // A sample takes at least 10 ms on average, so these take more than a second, and less than the driver's deadline.
     let script = "n=0; while [ $n -lt 80 ] && [ $(wc -l < out/cpu_metrics.csv) -lt 150 ]; do n=$((n+1)); sleep 0.1; done; exit 9";
     let began = gua_probe::clock::monotonic();
@@ -430,7 +430,7 @@ fn a_hung_driver_does_not_delay_the_end() {
 
 #[test]
 fn an_unwritable_directory_is_a_usage_error_and_nothing_is_started() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     fs::write(host.path("file"), "").unwrap();
     let check = |flags: &str, part: &str| {
         let ended = host.run_job(flags, "echo started > started");
@@ -452,7 +452,7 @@ fn a_directory_of_another_user_is_refused_too() {
     if !runs_as_root("a directory that another user may not write") {
         return;
     }
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     let closed = host.path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
@@ -465,7 +465,7 @@ fn a_directory_of_another_user_is_refused_too() {
 
 #[test]
 fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
-    let host = host("[[card]]\n");
+    let host = host("[[gpu]]\n");
     fs::write(host.path("plain"), "").unwrap();
     let run = |program: &str| {
         let mut command: Command = host.command(GUA);

@@ -65,7 +65,7 @@ fn demo_processes_cannot_be_signalled() {
 
 #[test]
 fn a_lost_gpu_is_shown_as_lost() {
-    let lost = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nlost = [[0, inf]]\n";
+    let lost = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu]]\nlost = [[0, inf]]\n";
     let host = host(lost);
     let text = host.gua("top --once").stdout;
     assert!(text.contains("1 unhealthy  1 active"), "{text}");
@@ -98,10 +98,10 @@ fn gpus_come_and_go() {
     let host = host(TWO_GPUS);
     let terminal = top(&host, "--interval 200ms", (80, 24));
     terminal.shows("1 active");
-    host.play("[[card]]\nuuid = \"GPU-b\"\nutil = 90\n[[card]]\nuuid = \"GPU-c\"\nutil = 91\n[[card]]\nuuid = \"GPU-d\"\nutil = 92\n");
+    host.play("[[gpu]]\nuuid = \"GPU-b\"\nutil = 90\n[[gpu]]\nuuid = \"GPU-c\"\nutil = 91\n[[gpu]]\nuuid = \"GPU-d\"\nutil = 92\n");
     terminal.shows("3 active");
     host.play(
-        "[[card]]\nuuid = \"GPU-c\"\nlost = [[0, inf]]\n[[card]]\nuuid = \"GPU-d\"\nutil = 92\n",
+        "[[gpu]]\nuuid = \"GPU-c\"\nlost = [[0, inf]]\n[[gpu]]\nuuid = \"GPU-d\"\nutil = 92\n",
     );
     terminal.until("a lost card beside one at work", |screen| {
         screen.contains("GPU lost") && screen.contains("1 active")

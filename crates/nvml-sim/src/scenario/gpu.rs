@@ -75,7 +75,7 @@ gpu! {
         persistence: Option<bool>,
         /// The header's number; default 0.
         compute_mode: u32,
-        /// Default: true if there is a `[[card.mig]]`. Without either, the GPU does not support MIG.
+        /// Default: true if there is a `[[gpu.mig]]`. Without either, the GPU does not support MIG.
         mig_mode: Option<bool>,
     }
     readings {

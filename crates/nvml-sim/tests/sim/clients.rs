@@ -66,7 +66,7 @@ const DESK: &str = r#"
     [clock]
     origin_unix_ms = 1700000000000
     at = 100
-    [[card]]
+    [[gpu]]
     name = "NVIDIA RTX A6000"
     uuid = "GPU-00000000-0000-4000-8000-00000000000a"
     pci = "00000000:41:00.0"
@@ -82,16 +82,16 @@ const DESK: &str = r#"
     clock_sm_mhz = 1695
     ecc = true
     ecc_uncorrected = 2
-    [[card.process]]
+    [[gpu.process]]
     pid = TRAINER
     memory_mib = 4096
     protected_mib = 12
     sm_util = 80
-    [[card.process]]
+    [[gpu.process]]
     pid = DESKTOP
     type = "graphics"
     memory_mib = "unknown"
-    [[card]]
+    [[gpu]]
     name = "NVIDIA RTX A6000"
     uuid = "GPU-00000000-0000-4000-8000-00000000000b"
     memory_total_mib = 49140
@@ -231,7 +231,7 @@ fn nvitop_prints_its_table() {
 #[test]
 fn gpustat_loses_a_process_on_the_long_record_as_on_the_real_driver() {
     let text = format!(
-        "{DESK}\n[[card.process]]\npid = TRAINER\nmemory_mib = 7\n[[card.process]]\npid = DESKTOP\nmemory_mib = 9\n"
+        "{DESK}\n[[gpu.process]]\npid = TRAINER\nmemory_mib = 7\n[[gpu.process]]\npid = DESKTOP\nmemory_mib = 9\n"
     );
     let right = Machine::new(Generation::R550, &text).gpustat();
     let wrong = Machine::new(Generation::R535_54, &text).gpustat();
@@ -242,19 +242,19 @@ fn gpustat_loses_a_process_on_the_long_record_as_on_the_real_driver() {
 #[test]
 fn nvidia_ml_py_sees_instances() {
     let text = r#"
-        [[card]]
-        [[card.mig]]
+        [[gpu]]
+        [[gpu.mig]]
         uuid = "MIG-00000000-0000-4000-8000-0000000000f0"
         profile = "3g.40gb"
         gpu_instance = 2
         slices = 3
         memory_total_mib = 40192
-        [[card.mig.process]]
+        [[gpu.mig.process]]
         pid = TRAINER
         memory_mib = 1024
-        [[card.mig]]
+        [[gpu.mig]]
         index = 4
-        [[card.mig.process]]
+        [[gpu.mig.process]]
         pid = DESKTOP
         memory_mib = "unknown"
     "#;
@@ -286,7 +286,7 @@ fn nvidia_ml_py_sees_instances() {
 
 #[test]
 fn clients_survive_a_lost_gpu() {
-    let text = "[clock]\nat = 5\n[[card]]\nname = \"Whole\"\n[[card]]\nname = \"Broken\"\nlost = [[0, 10]]\n";
+    let text = "[clock]\nat = 5\n[[gpu]]\nname = \"Whole\"\n[[gpu]]\nname = \"Broken\"\nlost = [[0, 10]]\n";
     let host = Machine::new(Generation::LATEST, text);
     let seen = host.python("pynvml_report.py");
     assert_eq!(seen["gpus"][0]["name"], "Whole");

@@ -34,7 +34,7 @@ fn a_fault_affects_only_its_function_and_its_gpu() {
 
 #[test]
 fn a_fault_is_limited_to_its_time() {
-    let text = "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = 999\nfrom = 10\nuntil = 20\n";
+    let text = "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = 999\nfrom = 10\nuntil = 20\n";
     for (at, expected) in [(9.9, Ok(60_000)), (10.0, Err(999)), (20.0, Ok(60_000))] {
         let stage = Stage::new(&scene(at, text));
         assert_eq!(
@@ -77,7 +77,7 @@ fn garbage_is_a_success_with_absurd_counts() {
 
 #[test]
 fn a_lost_gpu_comes_back_and_does_not_affect_the_others() {
-    let text = "[[card]]\nuuid = \"GPU-a\"\nlost = [[10, 20]]\nabsent = [[20, 30]]\n[[card]]\nuuid = \"GPU-b\"\npower_w = 70\n";
+    let text = "[[gpu]]\nuuid = \"GPU-a\"\nlost = [[10, 20]]\nabsent = [[20, 30]]\n[[gpu]]\nuuid = \"GPU-b\"\npower_w = 70\n";
     let at = |seconds: f64| scene(seconds, text);
     let stage = Stage::new(&at(0.0));
     let (first, second) = (stage.handle(0).unwrap(), stage.handle(1).unwrap());

@@ -97,19 +97,19 @@ fn the_long_record_never_overflows_a_buffer_for_the_short_one() {
 #[test]
 fn a_process_is_in_the_lists_of_its_kind_during_its_time() {
     let text = r#"
-        [[card]]
-        [[card.process]]
+        [[gpu]]
+        [[gpu.process]]
         pid = 1
         memory_mib = "unknown"
-        [[card.process]]
+        [[gpu.process]]
         pid = 2
         type = "graphics"
         memory_bytes = 12345
-        [[card.process]]
+        [[gpu.process]]
         pid = 3
         type = "both"
         memory_mib = { steps = [[0, 10], [50, 20]] }
-        [[card.process]]
+        [[gpu.process]]
         pid = 4
         from = 10
         until = 20

@@ -41,7 +41,7 @@ fn it_installs_a_driver_and_checks_scenarios() {
     for file in own_scenarios() {
         check(&["check", file.to_str().unwrap()], 0, "GPUs");
     }
-    std::fs::write(&example, "[[card]]\n\nutl = 3\n").unwrap();
+    std::fs::write(&example, "[[gpu]]\n\nutl = 3\n").unwrap();
     check(
         &["check", example.to_str().unwrap()],
         1,

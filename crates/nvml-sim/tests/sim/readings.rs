@@ -8,7 +8,7 @@ fn a_gpu_shows_its_scripted_values() {
     let scenario = scene(
         10.0,
         r#"
-        [[card]]
+        [[gpu]]
         name = "NVIDIA RTX A6000"
         uuid = "GPU-00000000-0000-4000-8000-000000000001"
         pci = "00000000:41:00.0"
@@ -91,7 +91,7 @@ fn a_gpu_shows_its_scripted_values() {
 fn a_reading_scripted_as_unsupported_is_not_a_number() {
     let scenario = scene(
         0.0,
-        "[[card]]\npower_w = \"unsupported\"\nutil = \"unsupported\"\n",
+        "[[gpu]]\npower_w = \"unsupported\"\nutil = \"unsupported\"\n",
     );
     let stage = Stage::new(&scenario);
     let gpu = stage.handle(0).unwrap();
@@ -109,7 +109,7 @@ fn a_reading_scripted_as_unsupported_is_not_a_number() {
 fn a_gpu_without_dedicated_memory_still_lists_its_processes() {
     let scenario = scene(
         0.0,
-        "[[card]]\nunified_memory = true\n[[card.process]]\npid = 41\nmemory_mib = 100\n",
+        "[[gpu]]\nunified_memory = true\n[[gpu.process]]\npid = 41\nmemory_mib = 100\n",
     );
     let stage = Stage::new(&scenario);
     let gpu = stage.handle(0).unwrap();
@@ -162,7 +162,7 @@ fn a_gpu_is_found_by_every_key() {
 
 #[test]
 fn energy_is_the_integral_of_power() {
-    let square = "[[card]]\npower_w = { square = { low = 0, high = 100, period = 10 } }\n";
+    let square = "[[gpu]]\npower_w = { square = { low = 0, high = 100, period = 10 } }\n";
     for (at, millijoules) in [
         (0.0, 0),
         (2.5, 250_000),

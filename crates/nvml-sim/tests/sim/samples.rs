@@ -12,7 +12,7 @@ fn a_burst_between_two_readings_is_in_the_buffer() {
         [buffers]
         samples = 4
         period_ms = 1000
-        [[card]]
+        [[gpu]]
         util = { bursts = [{ at = 7.5, for = 0.5, value = 80 }] }
         power_w = { steps = [[0, 100], [8, 50]] }
     ";
@@ -47,7 +47,7 @@ fn invalid_samples_are_returned_where_they_are_scripted() {
         period_ms = 1000
         junk_every = 3
         junk = 255
-        [[card]]
+        [[gpu]]
         util = 20
     ";
     let stage = Stage::new(&scene(6.0, text));
@@ -62,16 +62,16 @@ fn a_process_has_one_record_with_its_mean_and_none_while_it_is_idle() {
         [buffers]
         period_ms = 1000
         process_samples = 5
-        [[card]]
-        [[card.process]]
+        [[gpu]]
+        [[gpu.process]]
         pid = 11
         sm_util = { steps = [[0, 0], [8, 60]] }
-        [[card.process]]
+        [[gpu.process]]
         pid = 12
         sm_util = 30
         memory_util = 5
         from = 9.5
-        [[card.process]]
+        [[gpu.process]]
         pid = 13
     ";
     let stage = Stage::new(&scene(10.2, text));
@@ -117,7 +117,7 @@ fn a_fast_scenario_uses_the_clients_clock_for_its_samples() {
         [buffers]
         period_ms = 1000
         samples = 2
-        [[card]]
+        [[gpu]]
     ";
     let mut scenario = scene(10.0, text);
     let stamps = |scenario| -> Vec<u64> {

@@ -37,7 +37,7 @@ fn the_readme_documents_every_key() {
         .filter_map(|line| line.strip_prefix("| `{ ")?.split_once(" }` |"));
     let mut count = 0;
     for (line, _) in lines {
-        Scenario::parse(&format!("[[card]]\nutil = {{ {line} }}"))
+        Scenario::parse(&format!("[[gpu]]\nutil = {{ {line} }}"))
             .unwrap_or_else(|error| panic!("{line}: {error}"));
         count += 1;
     }
@@ -53,29 +53,29 @@ fn a_mistake_is_reported_with_its_line() {
             "{text:?} gives {error:?}"
         );
     };
-    check("[[card]]\nutl = 3\n", "line 2: unknown field `utl`");
+    check("[[gpu]]\nutl = 3\n", "line 2: unknown field `utl`");
     check(
-        "[[card]]\nutil = \"much\"\n",
+        "[[gpu]]\nutil = \"much\"\n",
         "line 2: invalid value: string \"much\"",
     );
     check(
-        "[[card]]\nutil = { ramp = {from=0,to=1,seconds=1}, steps = [[0,1]] }\n",
+        "[[gpu]]\nutil = { ramp = {from=0,to=1,seconds=1}, steps = [[0,1]] }\n",
         "one of `ramp`, `square`, `bursts`, `steps`",
     );
     check(
-        "[[card]]\nutil = { steps = [[5,1],[0,2]] }\n",
+        "[[gpu]]\nutil = { steps = [[5,1],[0,2]] }\n",
         "each later than the one before",
     );
     check(
-        "[[card]]\nutil = { square = { low = 0, high = 1, period = 2 }, every = 3 }\n",
+        "[[gpu]]\nutil = { square = { low = 0, high = 1, period = 2 }, every = 3 }\n",
         "repeats by its `period`",
     );
     check(
-        "[[card]]\nutil = \"unknown\"\n",
+        "[[gpu]]\nutil = \"unknown\"\n",
         "GPU 0: only a process's memory can be \"unknown\"",
     );
     check(
-        "[[card]]\nuuid = \"a\"\n[[card]]\nuuid = \"a\"\n",
+        "[[gpu]]\nuuid = \"a\"\n[[gpu]]\nuuid = \"a\"\n",
         "uuid `a` occurs twice",
     );
     check(
@@ -87,7 +87,7 @@ fn a_mistake_is_reported_with_its_line() {
         "line 2: invalid value",
     );
     check("[clock]\nscale = 0\n", "clock.scale must be above 0");
-    check("[[card]]\nutil = nan\n", "finite");
+    check("[[gpu]]\nutil = nan\n", "finite");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn every_kind_of_value_can_be_serialised() {
         Value::steps([(0.0, 10.0), (5.0, 80.0)]),
         Value::Unsupported,
     ] {
-        let mut scenario = Scenario::parse("[[card]]").unwrap();
+        let mut scenario = Scenario::parse("[[gpu]]").unwrap();
         scenario.gpus[0].util = Some(value);
         assert_eq!(Scenario::parse(&scenario.to_toml().unwrap()), Ok(scenario));
     }
@@ -148,7 +148,7 @@ fn table(head: &'static str, keys: &'static [&'static str]) -> impl Strategy<Val
 fn pieces() -> impl Strategy<Value = String> {
     let gpus = (
         table(
-            "[[card]]",
+            "[[gpu]]",
             &[
                 "util",
                 "power_w",
@@ -163,7 +163,7 @@ fn pieces() -> impl Strategy<Value = String> {
             ],
         ),
         table(
-            "[[card.process]]",
+            "[[gpu.process]]",
             &[
                 "pid",
                 "memory_mib",
@@ -174,7 +174,7 @@ fn pieces() -> impl Strategy<Value = String> {
             ],
         ),
         table(
-            "[[card.mig]]",
+            "[[gpu.mig]]",
             &[
                 "index",
                 "gpu_instance",

@@ -294,7 +294,7 @@ mod tests {
 
         let old = directory.path().join("old.db");
         let shape = Shape {
-            cards: 2,
+            gpus: 2,
             ticks: 200,
             interval_seconds: 30,
             process_rows: 300,
@@ -329,7 +329,7 @@ mod tests {
         );
         let midnight: Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
         let shape = Shape {
-            cards: 4,
+            gpus: 4,
             ticks: 300,
             interval_seconds: 30,
             process_rows: 2400,

@@ -11,9 +11,9 @@ fn square_wave(at: f64) -> String {
         [clock]
         at = {at}
         origin_unix_ms = 1700000000000
-        [[card]]
+        [[gpu]]
         util = {{ square = {{ low = 0, high = 80, period = 10, duty = 0.5, phase = 0 }} }}
-        [[card.process]]
+        [[gpu.process]]
         pid = 7
         memory_mib = 900
         sm_util = {{ square = {{ low = 0, high = 60, period = 10, duty = 0.5, phase = 0 }} }}
@@ -47,11 +47,11 @@ fn trap_7_events_between_two_ticks_come_from_the_drivers_buffer() {
 #[test]
 fn trap_7_a_process_without_samples_is_not_an_error() {
     let host = FileHost::new(
-        "[buffers]\nprocess_samples = 0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n",
+        "[buffers]\nprocess_samples = 0\n[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n",
     );
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetProcessUtilization\"\ncode = \"NOT_FOUND\"\n";
     host.play(&format!(
-        "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n{fault}"
+        "[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n{fault}"
     ));
     let sample = host.sample();
     assert_eq!(process_of(only(&sample), 7).sm_util, Ok(None));
@@ -61,18 +61,19 @@ fn trap_7_a_process_without_samples_is_not_an_error() {
 #[test]
 fn trap_7_values_above_a_hundred_are_dropped_and_not_clamped() {
     let host = FileHost::new(
-        "[buffers]\njunk_every = 2\njunk = 4000\n[clock]\nat = 1000.0\n[[card]]\nutil = 20\n",
+        "[buffers]\njunk_every = 2\njunk = 4000\n[clock]\nat = 1000.0\n[[gpu]]\nutil = 20\n",
     );
     let sample = host.sample();
     let window = only(&sample).window.unwrap();
     assert_eq!((window.max, window.mean()), (Percent::new(20), Some(20.0)));
     assert!(window.junk > 10, "{window:?}");
 
-    let junk_now = FileHost::new("[[card]]\nutil = 101\n").sample();
+    let junk_now = FileHost::new("[[gpu]]\nutil = 101\n").sample();
     assert_eq!(only(&junk_now).util, Err(Missing::Failed));
     assert_eq!(junk_now.problems.len(), 1);
 
-    let process = "[clock]\nat = 1000.0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = 250\n";
+    let process =
+        "[clock]\nat = 1000.0\n[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 9\nsm_util = 250\n";
     let junk_process = FileHost::new(process).sample();
     assert_eq!(process_of(only(&junk_process), 7).sm_util, Ok(None));
 }
@@ -118,7 +119,7 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
 fn trap_7_a_processs_share_covers_the_time_since_the_last_tick() {
     let scenario = |at| {
         format!(
-            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 90], [1010, 20]] }}\n"
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 90], [1010, 20]] }}\n"
         )
     };
     let host = FileHost::new(&scenario(1010.0));
@@ -141,7 +142,7 @@ fn trap_7_a_processs_share_covers_the_time_since_the_last_tick() {
 fn trap_7_samples_of_different_length_weigh_by_their_time() {
     let scenario = |at| {
         format!(
-            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 0], [1000, 80], [1009, 20]] }}\n"
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 0], [1000, 80], [1009, 20]] }}\n"
         )
     };
     let host = FileHost::new(&scenario(1000.0));

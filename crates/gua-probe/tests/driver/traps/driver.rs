@@ -10,7 +10,7 @@ fn trap_8_one_thread_owns_the_driver() {
     // The compiler ensures that no other thread can use a probe (see the documentation of `Probe`); this test shows
     // that none of our threads calls into the library from elsewhere, name look-ups included.
     let host =
-        FileHost::new("one_owner = true\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+        FileHost::new("one_owner = true\n[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
     let mut probe = host.probe();
     for _ in 0..20 {
@@ -22,9 +22,9 @@ fn trap_8_one_thread_owns_the_driver() {
 #[test]
 fn trap_9_a_gpu_lost_half_way_costs_only_its_own_readings() {
     for (code, why) in [("GPU_IS_LOST", Missing::Gone), ("UNKNOWN", Missing::Failed)] {
-        let gpus = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nutil = 60\n";
+        let gpus = "[[gpu]]\nuuid = \"GPU-a\"\nutil = 50\n[[gpu]]\nuuid = \"GPU-b\"\nutil = 60\n";
         let lost = format!(
-            "[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncard = 0\ncode = \"{code}\"\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncard = 0\ncode = \"{code}\"\n"
+            "[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ngpu = 0\ncode = \"{code}\"\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ngpu = 0\ncode = \"{code}\"\n"
         );
         let sample = FileHost::new(&format!("{gpus}{lost}")).sample();
         let [first, second] = sample.gpus.as_slice() else {
@@ -56,7 +56,7 @@ fn trap_9_a_gpu_lost_half_way_costs_only_its_own_readings() {
 fn trap_9_a_known_gpu_stays_in_the_sample_while_it_is_lost_and_comes_back() {
     let gpus = |lost: &str| {
         format!(
-            "[[card]]\nuuid = \"GPU-a\"\nname = \"A\"\n[[card]]\nuuid = \"GPU-b\"\nname = \"B\"\n{lost}"
+            "[[gpu]]\nuuid = \"GPU-a\"\nname = \"A\"\n[[gpu]]\nuuid = \"GPU-b\"\nname = \"B\"\n{lost}"
         )
     };
     for fault in ["lost = [[0, 1e9]]", "absent = [[0, 1e9]]"] {
@@ -90,9 +90,7 @@ fn trap_9_the_library_is_reopened_after_a_driver_reload() {
         "GPU_IS_LOST",
     ] {
         let scenario = |epoch, util| {
-            format!(
-                "[driver]\nepoch = {epoch}\nstale_code = \"{stale}\"\n[[card]]\nutil = {util}\n"
-            )
+            format!("[driver]\nepoch = {epoch}\nstale_code = \"{stale}\"\n[[gpu]]\nutil = {util}\n")
         };
         let host = FileHost::new(&scenario(1, 10));
         host.play_with_journal(&scenario(1, 10));
@@ -118,10 +116,10 @@ fn trap_9_a_library_that_only_remembers_names_is_reopened() {
         let faults = stale
             .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"))
             .concat();
-        let host = FileHost::new("[[card]]\n");
+        let host = FileHost::new("[[gpu]]\n");
         let mut probe = host.probe();
         probe.sample().unwrap();
-        host.play_with_journal(&format!("[[card]]\n{faults}"));
+        host.play_with_journal(&format!("[[gpu]]\n{faults}"));
         for _ in 0..5 {
             probe.sample().unwrap();
         }
@@ -136,10 +134,10 @@ fn trap_9_a_library_that_only_remembers_names_is_reopened() {
 #[test]
 fn trap_9_the_library_is_reopened_for_a_gpu_that_is_lost_or_no_longer_counted() {
     let gpus =
-        |second: &str| format!("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n{second}");
+        |second: &str| format!("[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n{second}");
     let losses = [
         gpus("lost = [[0, 1e9]]\n"),
-        "[[card]]\nuuid = \"GPU-a\"\n".to_owned(),
+        "[[gpu]]\nuuid = \"GPU-a\"\n".to_owned(),
         String::new(),
     ];
     for loss in losses {
@@ -158,7 +156,7 @@ fn trap_9_the_library_is_reopened_for_a_gpu_that_is_lost_or_no_longer_counted() 
 fn trap_9_a_lost_gpu_is_not_read_any_further() {
     let host = FileHost::new("");
     host.play_with_journal(
-        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetMemoryInfo*\"\ncode = \"GPU_IS_LOST\"\n",
+        "[[gpu]]\n[[fault]]\nfunction = \"nvmlDeviceGetMemoryInfo*\"\ncode = \"GPU_IS_LOST\"\n",
     );
     let sample = host.sample();
     assert_eq!(only(&sample).temperature, Err(Missing::Gone));
@@ -171,11 +169,11 @@ fn trap_9_a_lost_gpu_is_not_read_any_further() {
 
 #[test]
 fn trap_9_no_handle_outlives_the_library_that_returned_it() {
-    let host = FileHost::new("[clock]\nat = 1000.0\n[[card]]\n");
+    let host = FileHost::new("[clock]\nat = 1000.0\n[[gpu]]\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
     assert!(probe.drain_due().is_some());
-    host.play("[driver]\nepoch = 2\ninit_code = 9\n[[card]]\n");
+    host.play("[driver]\nepoch = 2\ninit_code = 9\n[[gpu]]\n");
     assert!(probe.sample().is_err());
     assert_eq!(
         probe.drain_due(),
@@ -189,7 +187,7 @@ fn trap_9_no_handle_outlives_the_library_that_returned_it() {
 fn trap_9_two_gpus_with_one_uuid_are_one_gpu_and_a_problem() {
     // The simulator refuses such a scenario, so the second GPU's answer is garbage that repeats the first one's name.
     let host = FileHost::new(
-        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetUUID\"\ncard = 1\ngarbage = true\n",
+        "[[gpu]]\nuuid = \"GPU-a\"\n[[gpu]]\nuuid = \"GPU-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetUUID\"\ngpu = 1\ngarbage = true\n",
     );
     let sample = host.sample();
     assert_eq!(sample.gpus.len(), 1);
@@ -217,8 +215,8 @@ fn trap_10_each_init_error_has_its_own_message_and_keeps_its_code() {
 
 #[test]
 fn trap_11_one_handle_stays_open_and_slow_counters_are_not_read() {
-    let host = FileHost::new("[[card]]\n[[card]]\n");
-    host.play_with_journal("[[card]]\n[[card]]\n");
+    let host = FileHost::new("[[gpu]]\n[[gpu]]\n");
+    host.play_with_journal("[[gpu]]\n[[gpu]]\n");
     let mut probe = host.probe();
     for _ in 0..10 {
         probe.sample().unwrap();

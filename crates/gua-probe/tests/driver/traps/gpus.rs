@@ -7,19 +7,19 @@ use nvml_sim::driver::Generation;
 use crate::host::{FileHost, many_processes, only, pids, process_of};
 
 const MIG: &str = r#"
-    [[card]]
+    [[gpu]]
     uuid = "GPU-parent"
     memory_total_mib = 80000
-    [[card.mig]]
+    [[gpu.mig]]
     index = 0
     uuid = "MIG-three"
     slices = 3
     memory_total_mib = 40000
     gpu_instance = 2
-    [[card.mig.process]]
+    [[gpu.mig.process]]
     pid = 7
     memory_mib = 20000
-    [[card.mig]]
+    [[gpu.mig]]
     index = 4
     uuid = "MIG-one"
     slices = 1
@@ -70,7 +70,7 @@ fn trap_12_instances_are_counted_in_place_of_their_parent_and_weighed_by_their_s
 
 #[test]
 fn trap_12_early_drivers_list_an_instances_processes_only_on_the_parent() {
-    let faults = "[[fault]]\nfunction = \"nvmlDeviceGet*RunningProcesses*\"\ncard = \"MIG-three\"\ncode = \"NOT_SUPPORTED\"\n";
+    let faults = "[[fault]]\nfunction = \"nvmlDeviceGet*RunningProcesses*\"\ngpu = \"MIG-three\"\ncode = \"NOT_SUPPORTED\"\n";
     let host = FileHost::new(&format!("{MIG}{faults}"));
     let sample = host.sample();
     assert_eq!(pids(&sample.gpus[1]), [7]);
@@ -90,7 +90,7 @@ fn trap_12_some_drivers_list_an_instances_processes_on_the_parent_too_without_id
 
 #[test]
 fn trap_12_two_compute_instances_in_one_gpu_instance_are_not_weighed_twice() {
-    let sample = FileHost::new("[[card]]\n[[card.mig]]\nslices = 3\ncompute_slices = 1\n").sample();
+    let sample = FileHost::new("[[gpu]]\n[[gpu.mig]]\nslices = 3\ncompute_slices = 1\n").sample();
     let Place::Instance { slice, .. } = &sample.gpus[1].place else {
         panic!("{sample:#?}")
     };
@@ -134,14 +134,14 @@ fn trap_12_instances_are_kept_while_they_cannot_be_listed() {
     let host = FileHost::new(MIG);
     let mut probe = host.probe();
     probe.sample().unwrap();
-    host.play("[[card]]\nuuid = \"GPU-parent\"\nmig_mode = false\n");
+    host.play("[[gpu]]\nuuid = \"GPU-parent\"\nmig_mode = false\n");
     assert_eq!(only(&probe.sample().unwrap()).place, Place::Whole);
 }
 
 #[test]
 fn trap_13_state_kept_for_a_gpu_follows_its_uuid_and_not_its_index() {
     let gpu = |name: &str, util| {
-        format!("[[card]]\nuuid = \"GPU-{name}\"\nname = \"{name}\"\nutil = {util}\n")
+        format!("[[gpu]]\nuuid = \"GPU-{name}\"\nname = \"{name}\"\nutil = {util}\n")
     };
     let clock = |at| format!("[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n");
     let host = FileHost::new(&format!("{}{}{}", clock(1000), gpu("a", 10), gpu("b", 90)));

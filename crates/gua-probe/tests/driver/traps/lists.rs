@@ -8,13 +8,13 @@ use nvml_sim::driver::Generation;
 use crate::host::{FileHost, many_processes, only, pids, process_of};
 
 const TWO_PROCESSES: &str = r#"
-    [[card]]
+    [[gpu]]
     memory_total_mib = 40000
     memory_reserved_mib = 500
-    [[card.process]]
+    [[gpu.process]]
     pid = 101
     memory_mib = 2000
-    [[card.process]]
+    [[gpu.process]]
     pid = 102
     type = "graphics"
     memory_mib = 300
@@ -72,7 +72,7 @@ fn trap_1_a_symbol_that_returns_not_found_or_not_supported_falls_back_too() {
 
 #[test]
 fn trap_1_every_other_reading_falls_back_too() {
-    let gpu = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
+    let gpu = "[driver]\ncuda_version = 11040\n[[gpu]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
     let answers = |host: &FileHost, what: &str| {
         let sample = host.sample();
         let gpu = only(&sample);
@@ -123,13 +123,13 @@ fn trap_3_the_record_size_is_detected_on_drivers_that_changed_it_under_the_same_
 }
 
 fn processes(pids: &[u32]) -> String {
-    let process = |pid: &u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 2\n");
+    let process = |pid: &u32| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 2\n");
     pids.iter().map(process).collect()
 }
 
 #[test]
 fn trap_3_a_pid_that_linux_cannot_assign_is_not_reported() {
-    let host = FileHost::new(&format!("[[card]]\n{}", processes(&[7, 5_000_000])));
+    let host = FileHost::new(&format!("[[gpu]]\n{}", processes(&[7, 5_000_000])));
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     assert_eq!(pids(only(&sample)), [7]);
@@ -139,7 +139,7 @@ fn trap_3_a_pid_that_linux_cannot_assign_is_not_reported() {
 #[test]
 fn trap_3_one_impossible_pid_does_not_change_the_record_size() {
     for bad in [0, 5_000_000, u32::MAX] {
-        let scenario = format!("[[card]]\n{}", processes(&[101, 102, bad, 104]));
+        let scenario = format!("[[gpu]]\n{}", processes(&[101, 102, bad, 104]));
         let host = FileHost::with_driver(Generation::R535_54, &scenario);
         let sample = host.sample();
         let gpu = only(&sample);
@@ -158,7 +158,7 @@ fn trap_15_a_record_without_a_pid_is_a_holder_without_a_name() {
         (Generation::R535_54, vec![0, 0]),
         (Generation::R390, vec![0]),
     ] {
-        let scenario = format!("[[card]]\nutil = 0\n{}", processes(&pids_listed));
+        let scenario = format!("[[gpu]]\nutil = 0\n{}", processes(&pids_listed));
         let sample = FileHost::with_driver(generation, &scenario).sample();
         let gpu = only(&sample);
         assert_eq!(pids(gpu), [0], "{generation:?}");
@@ -174,10 +174,10 @@ fn trap_15_a_record_without_a_pid_is_a_holder_without_a_name() {
 
 #[test]
 fn trap_16_clients_of_the_multi_process_service_hold_their_gpu() {
-    let process = "[[card.process]]\npid = 7\ntype = \"mps-only\"\nmemory_mib = 900\n\
-        [[card.process]]\npid = 8\ntype = \"mps\"\nmemory_mib = 300\n";
+    let process = "[[gpu.process]]\npid = 7\ntype = \"mps-only\"\nmemory_mib = 900\n\
+        [[gpu.process]]\npid = 8\ntype = \"mps\"\nmemory_mib = 300\n";
     for generation in [Generation::R470, Generation::R535_54, Generation::R550] {
-        let scenario = format!("[[card]]\nutil = 0\n{process}");
+        let scenario = format!("[[gpu]]\nutil = 0\n{process}");
         let host = FileHost::with_driver(generation, &scenario);
         host.start_process(7, 1000, 50, "python");
         let sample = host.sample();
@@ -196,7 +196,7 @@ fn trap_16_an_idle_gpu_is_idle_though_the_list_of_that_service_fails() {
                 "[[fault]]\nfunction = \"nvmlDeviceGetMPSComputeRunningProcesses{version}\"\ncode = \"{code}\"\n"
             )
         });
-        let sample = FileHost::new(&format!("[[card]]\nutil = 0\n{}", faults.concat())).sample();
+        let sample = FileHost::new(&format!("[[gpu]]\nutil = 0\n{}", faults.concat())).sample();
         let gpu = only(&sample);
         let verdict = classify(gpu, &Thresholds::default(), None);
         assert_eq!(verdict.state, State::TrulyIdle, "{code}");
@@ -206,7 +206,7 @@ fn trap_16_an_idle_gpu_is_idle_though_the_list_of_that_service_fails() {
 
 #[test]
 fn trap_17_a_total_memory_of_zero_is_a_missing_reading() {
-    let sample = FileHost::new("[[card]]\nutil = 0\nmemory_total_mib = 0\n").sample();
+    let sample = FileHost::new("[[gpu]]\nutil = 0\nmemory_total_mib = 0\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.memory_total, Err(Missing::Failed));
     assert_eq!(gpu.memory_used, Err(Missing::Failed));
@@ -217,7 +217,7 @@ fn trap_17_a_total_memory_of_zero_is_a_missing_reading() {
 #[test]
 fn trap_4_memory_of_all_ones_is_unknown_and_the_process_still_holds_the_gpu() {
     let host =
-        FileHost::new("[[card]]\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
+        FileHost::new("[[gpu]]\nutil = 0\n[[gpu.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     let gpu = only(&sample);
@@ -230,7 +230,7 @@ fn trap_4_memory_of_all_ones_is_unknown_and_the_process_still_holds_the_gpu() {
 
 #[test]
 fn trap_5_reserved_memory_does_not_make_an_empty_gpu_held() {
-    let scenario = "[[card]]\nutil = 0\nmemory_total_mib = 40000\nmemory_reserved_mib = 600\n";
+    let scenario = "[[gpu]]\nutil = 0\nmemory_total_mib = 40000\nmemory_reserved_mib = 600\n";
     for (generation, used_mb) in [(Generation::R470, 600), (Generation::R550, 0)] {
         let sample = FileHost::with_driver(generation, scenario).sample();
         let gpu = only(&sample);
@@ -249,7 +249,7 @@ fn trap_5_reserved_memory_does_not_make_an_empty_gpu_held() {
 #[test]
 fn trap_5_a_unified_memory_gpu_is_classified_from_its_processes() {
     let host = FileHost::new(
-        "[[card]]\nname = \"NVIDIA GB10\"\nunified_memory = true\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = 9000\n",
+        "[[gpu]]\nname = \"NVIDIA GB10\"\nunified_memory = true\nutil = 0\n[[gpu.process]]\npid = 7\nmemory_mib = 9000\n",
     );
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
@@ -267,8 +267,8 @@ fn trap_5_a_unified_memory_gpu_is_classified_from_its_processes() {
 
 #[test]
 fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_gpus() {
-    let process = "[[card.process]]\npid = 7\ntype = \"both\"\nmemory_mib = 900\n";
-    let host = FileHost::new(&format!("[[card]]\n{process}[[card]]\n{process}"));
+    let process = "[[gpu.process]]\npid = 7\ntype = \"both\"\nmemory_mib = 900\n";
+    let host = FileHost::new(&format!("[[gpu]]\n{process}[[gpu]]\n{process}"));
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     assert_eq!(sample.gpus.len(), 2);
@@ -284,7 +284,7 @@ fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_gpus() {
 
 #[test]
 fn trap_6_a_reused_pid_is_another_process() {
-    let host = FileHost::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    let host = FileHost::new("[[gpu]]\n[[gpu.process]]\npid = 7\nmemory_mib = 900\n");
     let mut probe = host.probe();
     let mut identity = |start, uid, comm| {
         host.start_process(7, uid, start, comm);

@@ -63,32 +63,32 @@ fn each_kind(shape: Shape, mut each: impl FnMut(usize, Kind, &Report)) {
 
 const SHAPES: [Shape; 6] = [
     Shape {
-        cards: 1,
+        gpus: 1,
         people: 3,
         days: 1,
     },
     Shape {
-        cards: 12,
+        gpus: 12,
         people: 3,
         days: 2,
     },
     Shape {
-        cards: 12,
+        gpus: 12,
         people: 60,
         days: 30,
     },
     Shape {
-        cards: 100,
+        gpus: 100,
         people: 3,
         days: 1,
     },
     Shape {
-        cards: 100,
+        gpus: 100,
         people: 60,
         days: 3,
     },
     Shape {
-        cards: 1,
+        gpus: 1,
         people: 60,
         days: 3,
     },
@@ -98,7 +98,7 @@ const SHAPES: [Shape; 6] = [
 fn labels_keep_apart_on_hosts_of_any_size() {
     for shape in SHAPES {
         each_kind(shape, |place, kind, report| {
-            let (language, width) = match (place + shape.cards as usize) % 2 {
+            let (language, width) = match (place + shape.gpus as usize) % 2 {
                 0 => (Language::English, 960),
                 _ => (Language::Korean, 372),
             };
@@ -115,7 +115,7 @@ fn labels_keep_apart_on_hosts_of_any_size() {
 #[test]
 fn an_empty_window_says_so_in_the_picture_and_in_the_terminal() {
     let empty = Shape {
-        cards: 0,
+        gpus: 0,
         people: 0,
         days: 1,
     };
@@ -200,7 +200,7 @@ const SESSIONS: Kind = Kind::Sessions(Whose::Gpu);
 
 fn hosts(gpus: u32) -> Report {
     let shape = Shape {
-        cards: gpus,
+        gpus,
         people: 3,
         days: 7,
     };
@@ -300,7 +300,7 @@ fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_noted() {
 #[test]
 fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
     let shape = Shape {
-        cards: 12,
+        gpus: 12,
         people: 60,
         days: 3,
     };
@@ -368,7 +368,7 @@ fn rows_left_out_are_noted_in_full_on_a_narrow_picture_too() {
 /// hours.
 fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, usize, f64)> {
     let shape = Shape {
-        cards: 3,
+        gpus: 3,
         people: 2,
         days: 1,
     };
