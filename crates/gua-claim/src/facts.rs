@@ -41,7 +41,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Returns the facts of a sample, without GPUs that a request matches.
+    /// Returns the facts of a sample. The caller adds the GPUs that its request matches.
     pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds) -> Self {
         // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
         let draws_count = thresholds.count_graphics == CountGraphics::Yes;

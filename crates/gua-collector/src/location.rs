@@ -103,7 +103,7 @@ fn is_socket(path: &Path) -> bool {
 }
 
 /// Hint for a missing history.
-pub const WITHOUT_HISTORY: &str = "`gua daemon` starts one; pass another path with --db";
+pub const WITHOUT_HISTORY: &str = "`gua daemon` creates one; pass another path with --db";
 
 /// Error of a command whose history does not exist.
 pub fn no_history(path: &Path) -> Failure {

@@ -1,7 +1,7 @@
 //! The one answer to "when is a late sample a gap".
 //!
 //! Samples are taken at an interval, and they come late: the driver is slow, the machine is busy, the collector was
-//! stopped. These questions follow, and each has one rule that every part of the program uses.
+//! stopped. Each of these uses has one rule for late samples, which every part of the program follows.
 //!
 //! **Accounting** (history, reports, exports, `gua run`): a sample covers the time until the next one, but never more
 //! than its interval ([`Cadence::covered`]). What is left is a gap, however short: nobody observed it, so no state and no
@@ -14,8 +14,9 @@
 //! **Action** (advice about the processes of the last sample): a sample is [current](Cadence::is_current) for three
 //! intervals, and for at least five minutes. Older samples are not acted on.
 //!
-//! **Reports of hosts** (the state of a host on a board, alerts about its agent): a host that misses its next report is
-//! [stale](Cadence::stale_after), and its agent is [silent](Cadence::silent_after) when it misses three.
+//! **Reports of hosts** (the state of a host on a board, alerts about its agent): a host is
+//! [stale](Cadence::stale_after) after two and a half intervals without a report, and its agent is [silent](Cadence::silent_after)
+//! after three, both within limits.
 //!
 //! The times of rows imported from gpu-usage-audit and gpu_stats may deviate by half an interval
 //! ([`Cadence::imported_slack`]). For their other rules, see [`crate::legacy`].
@@ -47,8 +48,7 @@ impl Cadence {
     /// Maximum time without a report after which a host is stale.
     const MAX_STALE: Duration = Duration::from_hours(1);
 
-    /// Maximum time without a report after which an agent is silent: three times an hour, because some hosts report once an
-    /// hour.
+    /// Maximum time without a report after which an agent is silent: three hours, because some hosts report once an hour.
     pub const MAX_SILENCE: Duration = Duration::from_hours(3);
 
     pub fn new(interval: Duration) -> Self {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_stale_after_one_missed_report_and_silent_after_three() {
+    fn stale_and_silent_times_follow_the_interval_within_limits() {
         let check = |interval, stale, silent| {
             let cadence = Cadence::new(Duration::from_secs(interval));
             let found = (cadence.stale_after(), cadence.silent_after());

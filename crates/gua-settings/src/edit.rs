@@ -33,7 +33,7 @@ pub enum EditError {
 }
 
 /// Applies `change` to a file of this layer and writes it if it is still valid. A new directory of the user's file is
-/// private. The host's file must be readable for every user, whatever the umask of root.
+/// private. The host's file must be readable by every user, regardless of root's umask.
 ///
 /// # Errors
 /// If the file cannot be read or written, and as for [`edit`].

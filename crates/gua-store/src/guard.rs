@@ -19,7 +19,7 @@ pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    // Otherwise SQLite prepares some statements again for every new value, because the value could change the plan.
+    // Query planner stability guarantee: without it, SQLite prepares some statements again for every new value.
     // https://www.sqlite.org/queryplanner-ng.html#qpsg
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_LENGTH)?;

@@ -33,11 +33,11 @@ pub(crate) struct Stored {
 /// Columns of a [`SessionOutline`], which follow the ids of the session and its GPU. A report reads only these of most sessions.
 const OUTLINE: &str = "began, ended, peak, util";
 
-/// Columns of a whole session. `util` is not among them, because it follows from others.
+/// Columns of a whole session. `util` is not among them, because it is computed from others.
 const WHOLE: &str = "id, card, began, ended, peak, peak_missing, observed, own_sum, own_known, card_sum, card_known, boot, pid,
     start, kind, parent, owner, job_user, owner_source, comm, comm_missing, ticks, active, idle_held, shared, open, container, container_name, pod, pod_name, job, assigned, by_name";
 
-/// GPU of a session without damage in what its outline lacks, as the index `session_outline` has it.
+/// GPU of a session; NULL if a column that the outline lacks is damaged. The index `session_outline` has the same expression.
 const CHECKED_CARD: &str =
     "CASE WHEN length(boot) = 16 AND pid BETWEEN 0 AND 4294967295 AND kind BETWEEN 0 AND 2
     AND (peak IS NULL) = (peak_missing <> 0) THEN card END";
@@ -335,7 +335,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         match undamaged(from_row(row, &mut catalogue))? {
             None => wrong("has an impossible value"),
             Some(found) if stored != Some(mean_util(&found.session)) => {
-                wrong("has a utilisation that its sums do not give");
+                wrong("has a utilisation that does not match its sums");
             }
             Some(_) => {}
         }

@@ -135,9 +135,12 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Errors of the standard library's parsers, and what they mean for people.
+/// Errors of the standard library's parsers, with clearer replacements.
 const PARSE_ERRORS: [(&str, &str); 2] = [
-    (": invalid digit found in string", ": expected a number"),
+    (
+        ": invalid digit found in string",
+        ": expected a whole number",
+    ),
     (
         ": invalid socket address syntax",
         ": expected IP:PORT, such as 127.0.0.1:8080",

@@ -34,7 +34,7 @@ fn it_lists_what_the_user_holds() {
     assert_eq!(json["gpus"][0]["state"], "idle-held");
     assert_eq!(json["releasable"], serde_json::json!([]));
     assert_eq!(json["week"], serde_json::Value::Null, "without a history");
-    let hint = "`gua daemon` starts one";
+    let hint = "`gua daemon` creates one";
     assert!(json["problems"].to_string().contains(hint), "{json}");
     let csv = host.gua("me --csv").stdout;
     let lines: Vec<&str> = csv.lines().collect();

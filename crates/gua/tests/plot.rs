@@ -110,7 +110,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
     let home = home();
     let before = std::fs::read_dir(home.directory()).unwrap().count();
     for (words, sentence) in [
-        ("-o chart.gif", "unknown file extension: chart.gif"),
+        ("-o chart.gif", "unsupported file extension: chart.gif"),
         (
             "states --by user -o a.svg",
             "`states` shows all GPUs together",

@@ -81,8 +81,8 @@ impl Day {
         self.seconds = [0; Group::ALL.len()];
     }
 
-    /// Returns the group of most of each slot of the day until and including that of a second, oldest first; `None` if it was not
-    /// observed.
+    /// Returns the predominant group of each slot of a day, oldest first, up to the slot that contains `until`; `None` for a slot that
+    /// was not observed.
     pub fn cells(&self, until: i64) -> impl Iterator<Item = Option<Group>> + '_ {
         let last = until.div_euclid(SLOT_SECONDS);
         let count = i64::try_from(SLOTS).expect("a day has few slots");

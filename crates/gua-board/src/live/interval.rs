@@ -1,8 +1,8 @@
-//! The interval at which a host reports, as observed. The rules when its state is stale and its agent silent are in
+//! The interval at which a host reports, as observed. The rules for stale hosts and silent agents are in
 //! [`gua_model::cadence`].
 //!
 //! Reports do not contain the interval of their host, and hosts differ: most report every 30 s, some every few minutes. A host
-//! is stale when it misses its own next report, not when it is slower than others. Its agent is silent when it misses three.
+//! is stale by its own interval, not when it is slower than others.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ impl Interval {
         }
     }
 
-    /// Returns the time without a report after which the host is stale; the minimum before the second report.
+    /// Returns the time without a report after which the host is stale. Before the second report: two minutes.
     pub fn stale_after(&self) -> SignedDuration {
         signed(Cadence::new(self.length().unwrap_or_default()).stale_after())
     }
 
-    /// Returns the time without a report after which the agent is silent; the maximum before the second report.
+    /// Returns the time without a report after which the agent is silent. Before the second report: three hours.
     pub fn silent_after(&self) -> SignedDuration {
         let cadence = self.length().map(Cadence::new);
         signed(cadence.map_or(Cadence::MAX_SILENCE, Cadence::silent_after))

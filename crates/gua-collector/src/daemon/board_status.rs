@@ -10,7 +10,7 @@ use super::{Cloud, add_line, with_age};
 use crate::board::link_state::{LinkError, StreamState};
 use crate::board::{ArchiveState, CloudFile, EnrolmentError, LinkFiles, LinkState};
 
-/// The lines about the board; empty for a host without one. `running` is what the running daemon sends.
+/// The lines about the board; empty for a host without one. `running` tells what the running daemon sends; `None` if none runs.
 pub fn summary(history: &Path, enrolment: &Path, running: Option<Cloud>, now: Timestamp) -> String {
     let files = LinkFiles::new(enrolment, history);
     let link = match CloudFile::at(enrolment).load() {

@@ -22,7 +22,7 @@ pub fn health(loaded: &Loaded, now: Timestamp) -> Result<String, String> {
     answer(judged(&location::history(loaded), &loaded.settings, now))
 }
 
-/// The health of the host's collector, whatever the user's own history is; `None` if there is none.
+/// The health of the host's collector, regardless of the user's own history; `None` if the host has none.
 pub fn of_host(loaded: &Loaded, now: Timestamp) -> Option<String> {
     let host = &loaded.settings.history.service_db.value;
     let judged = location::is_there(host, loaded).then(|| judged(host, &loaded.settings, now))?;

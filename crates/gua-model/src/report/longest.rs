@@ -74,7 +74,7 @@ impl HoldLists {
         self.lengths.len() < PAST_LISTED || shortest.is_none_or(|shortest| length >= shortest.0)
     }
 
-    /// A holder seen in one tick only has no length to draw, and is not counted as a session.
+    /// Counts a hold. One of length zero, seen in one tick only, is not counted as a session.
     fn count(&mut self, length: Micros, is_without_use: bool) {
         self.past_count += usize::from(is_without_use);
         self.sessions += usize::from(length.0 > 0);
@@ -211,7 +211,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wanted_session_counts_only_once_it_is_read() {
+    fn a_wanted_session_is_not_counted_before_it_is_read() {
         let thresholds = Thresholds::default();
         let mut lists = HoldLists::new(None);
         let hold = hold(0, "ada", 3, 0);

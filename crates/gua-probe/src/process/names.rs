@@ -37,8 +37,8 @@ pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
 /// Maximum number of threads that wait for the directory.
 const MAX_WAITING: usize = 8;
 
-/// Maximum number of threads that wait for the directory when one begins to look up a name. Any user can ask for the own name, and
-/// must not take the places of other questions.
+/// Number of waiting threads at which look-ups of names are refused. Any user can trigger a look-up of their own name, which must not
+/// block other look-ups.
 const MAX_WAITING_FOR_NAMES: usize = 4;
 
 /// Number of threads that wait for the directory.
@@ -108,12 +108,13 @@ fn uid_of(name: &str) -> Option<Uid> {
     Some(Uid(uzers::get_user_by_name(name)?.uid()))
 }
 
-/// Returns the name of a user, if there is such a user; `None` if the host's directory does not answer in time.
+/// Returns the name of a user: `Some(None)` if there is no such user; `None` if the directory does not answer in time or too many
+/// look-ups wait for it.
 pub fn name_in_directory(uid: Uid) -> Option<Option<String>> {
     asked_while(MAX_WAITING_FOR_NAMES, LOOKUP_TIMEOUT, move || name_of(uid))
 }
 
-/// Returns the uid of a user, if there is such a user; `None` if the host's directory does not answer in time.
+/// Returns the uid of a user, as [`name_in_directory`] does the name.
 pub fn uid_in_directory(name: &str) -> Option<Option<Uid>> {
     let name = name.to_owned();
     asked(LOOKUP_TIMEOUT, move || uid_of(&name))
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_ends_its_thread_has_no_answer_and_is_no_longer_counted() {
+    fn a_lookup_that_panics_returns_none_and_is_no_longer_counted() {
         for _ in 0..2 * MAX_WAITING {
             let question = || panic!("a module of the C library fails");
             assert_eq!(asked::<u32>(LONG, question), None);

@@ -11,7 +11,7 @@ from gua._run_log import fields, text_of
 
 __all__ = ["event", "phase", "values"]
 
-#: Name of the phase that follows one inside of no other: there a phase lasts until the next.
+#: Name of the phase that begins when an outermost phase ends, and lasts until the next one.
 OTHER = "other"
 
 #: Phases that have begun and not ended, of all runs of this process, the innermost last.

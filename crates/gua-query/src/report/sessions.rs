@@ -78,8 +78,7 @@ struct SessionList<'a> {
 }
 
 impl SessionList<'_> {
-    /// Whether the outline of a session of this period is enough unless it is listed: it ended before the last tick, and nothing else
-    /// is computed from it.
+    /// Whether a session of this period can be counted from its outline alone, which requires that it ended before the last tick.
     fn needs_only_outline(&self, period: Period) -> bool {
         self.selects() && self.last.is_none_or(|last| period.to() < last)
     }

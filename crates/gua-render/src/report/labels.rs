@@ -61,7 +61,7 @@ labels! {
     NOTHING = "nothing in window", "이 구간에 해당하는 항목이 없습니다";
     NO_SAMPLES = "There are no samples in this window.", "이 구간에는 샘플이 없습니다.";
     BEGIN =
-        "`gua status` shows whether a collector is running, `gua daemon` starts one, and --since selects a longer window.",
+        "`gua status` shows whether a collector is running, `gua daemon` creates one, and --since selects a longer window.",
         "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.";
     NO_GPU = "no GPU was known in this window", "이 구간에 알려진 GPU가 없습니다";
     NOTHING_BEFORE = "Nothing was observed in the earlier period.", "이전 기간에는 관측된 것이 없습니다.";

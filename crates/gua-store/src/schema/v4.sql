@@ -3,8 +3,8 @@ ALTER TABLE session ADD COLUMN util INTEGER;
 UPDATE session SET util = CASE WHEN own_known > 0 AND own_known >= observed / 2 THEN own_sum / own_known
     WHEN card_known > 0 THEN card_sum / card_known END;
 
--- What a report needs of a session that it counts without listing it, so that most sessions are read from this index alone. The last
--- column is the GPU of a session without damage in the columns that the index lacks.
+-- Columns that a report needs to count a session without listing it, so that most sessions are read from this index alone. The last
+-- one is the GPU, or NULL if a column that the index lacks is damaged.
 DROP INDEX session_by_end;
 CREATE INDEX session_outline ON session (
     ended, began, util, peak,

@@ -243,7 +243,7 @@ pub struct ReportArgs {
 /// Output file of a report or a statement.
 #[derive(Debug, Args)]
 pub struct PageFileArgs {
-    /// Output file; its extension selects the format: .html, .json, .txt or, for a report, .csv. `-` is stdout.
+    /// Output file; its extension selects the format: .html, .json or .txt (.csv too for a report). `-` is stdout.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
@@ -283,7 +283,7 @@ pub fn by_extension<T: ValueEnum>(path: &Path) -> Result<T, Failure> {
     let forms = T::value_variants().iter().filter_map(T::to_possible_value);
     let forms: Vec<_> = forms.map(|form| form.get_name().to_owned()).collect();
     T::from_str(name, false).map_err(|_| {
-        let problem = format!("unknown file extension: {}", path.display());
+        let problem = format!("unsupported file extension: {}", path.display());
         Failure::usage(problem).hint(format!("pass --format {}", forms.join("|")))
     })
 }

@@ -275,7 +275,7 @@ fn page(costs: &BenchDocument) -> String {
     let unknown = || "not known".to_owned();
     let sample = match &costs.sample {
         Some(cost) => format!(
-            "{} of processor time, {} by the clock\n  the reader child of a daemon {} of memory",
+            "{} of CPU time, {} of wall-clock time\n  the reader process of a daemon uses {} of memory",
             cost.processor_microseconds.map_or_else(unknown, millis),
             millis(cost.elapsed_microseconds),
             cost.reader_memory_bytes.map_or_else(unknown, megabytes)

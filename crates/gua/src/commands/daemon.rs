@@ -150,8 +150,11 @@ fn already_running(running: &Managed, cloud: Cloud, context: &Context) -> anyhow
     let missing = background::not_applied(settings, &context.flags, cloud, running);
     if !missing.is_empty() {
         let missing = sanitize(&missing.join(" "));
-        let problem = format!("already running (pid {pid}); not applied: {missing}");
-        let stop = format!("run `gua stop{}` first", pid_file_flag(settings));
+        let problem = format!("already running (pid {pid}) without these options: {missing}");
+        let stop = format!(
+            "run `gua stop{}` first, then repeat this command",
+            pid_file_flag(settings)
+        );
         bail!(Failure::failed(problem).hint(stop));
     }
     output::data(&format!("{BACKGROUND}: already running (pid {pid})\n"))?;

@@ -20,7 +20,7 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = args.bundle.as_ref().filter(|path| path.is_file()) {
-        let problem = format!("{} exists already", path.display());
+        let problem = format!("cannot write `{}`: the file already exists", path.display());
         bail!(Failure::usage(problem).hint("remove it, or name another file: --bundle FILE"));
     }
     let facts = doctor::gather(&HostRoot::real(), known(&context.loaded), || {

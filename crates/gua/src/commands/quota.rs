@@ -151,7 +151,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
         return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
     }
     let Some(user) = &args.user else {
-        return "no limit has any use yet\n".to_owned();
+        return "no use is recorded under any limit yet\n".to_owned();
     };
     let name = sanitize(user);
     let groups = groups_of(std::slice::from_ref(user)).and_then(|mut all| all.remove(user));
@@ -166,7 +166,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
         .collect();
     match limits.is_empty() {
         true => format!("no limit applies to {name}\n"),
-        false => format!("{name} has no use yet under these limits:\n{limits}"),
+        false => format!("{name}: no use is recorded yet; limits that apply:\n{limits}"),
     }
 }
 

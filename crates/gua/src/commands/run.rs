@@ -113,7 +113,9 @@ fn not_started(args: &RunArgs, program: &OsStr, error: &io::Error) -> ExitCode {
     let program = sanitize(&program.to_string_lossy());
     output::eprint(&format!("gua run: cannot start `{program}`: {error}\n"));
     if is_timeout {
-        output::eprint(&format!("hint: --wait={program} waits at most {program}\n"));
+        output::eprint(&format!(
+            "hint: to wait at most {program}, pass `--wait={program}`\n"
+        ));
     }
     ExitCode::from(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,

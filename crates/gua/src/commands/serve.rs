@@ -108,7 +108,7 @@ pub(super) fn uninstall(
 fn place(args: &ImageArgs, print: bool, context: &Context) -> Result<Place, Failure> {
     let root = args.root.clone().or_else(|| print.then(|| "/".into()));
     let place = context.place(Some(Scope::System), root);
-    place.map_err(|failure| failure.hint("use sudo"))
+    place.map_err(|failure| failure.hint("run this command with sudo"))
 }
 
 fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {

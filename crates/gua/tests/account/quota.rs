@@ -134,7 +134,7 @@ fn a_limit_for_everyone_applies_to_a_person_without_use() {
     assert_eq!(host.fine(show), "no limit applies to daemon\n");
     host.fine("quota set --everyone --held 2h --per day");
     let expected =
-        "daemon has no use yet under these limits:\n  everyone: held at most 2h per day\n";
+        "daemon: no use is recorded yet; limits that apply:\n  everyone: held at most 2h per day\n";
     assert_eq!(host.fine(show), expected);
 }
 
@@ -261,7 +261,7 @@ fn limits_set_concurrently_are_all_kept() {
 }
 
 #[test]
-fn a_new_file_of_the_host_is_readable_for_every_user_and_a_users_directory_is_private() {
+fn a_new_file_of_the_host_is_readable_by_every_user_and_a_users_directory_is_private() {
     let host = host("");
     let host = host.variable("GUA_TEST_SYSTEM_CONFIG", "etc/gua/config.toml");
     for place in ["--system", ""] {
@@ -312,7 +312,7 @@ fn invalid_arguments_are_refused_with_one_sentence() {
         ),
         (
             "quota show --formula percent --db nowhere.db",
-            "hint: `gua daemon` starts one",
+            "hint: `gua daemon` creates one",
         ),
         ("quota show --tz Nowhere", "no time zone"),
     ] {

@@ -107,7 +107,10 @@ fn a_usage_error_goes_to_stderr_with_the_usage_and_exit_code_2() {
             "serve --listen 8091",
             "'--listen <ADDRESS>': expected IP:PORT, such as 127.0.0.1:8080",
         ),
-        ("runs list --limit x", "'--limit <N>': expected a number"),
+        (
+            "runs list --limit x",
+            "'--limit <N>': expected a whole number",
+        ),
     ];
     for (line, message) in cases {
         let ended = gua(line);

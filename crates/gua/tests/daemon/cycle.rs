@@ -83,7 +83,7 @@ fn a_daemon_is_started_shown_and_stopped() {
     for options in ["--db elsewhere.db", "--interval 1s", "--keep-raw 1d"] {
         let refused = host.gua(&format!("daemon {options}"));
         let said = format!(
-            "gua daemon: already running (pid {pid}); not applied: {options}\nhint: run `gua stop` first\n"
+            "gua daemon: already running (pid {pid}) without these options: {options}\nhint: run `gua stop` first, then repeat this command\n"
         );
         assert_eq!((refused.code, refused.stderr), (1, said));
     }

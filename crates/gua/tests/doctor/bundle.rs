@@ -107,7 +107,7 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
     assert!(listed.starts_with("gua-bundle.tar.gz:\n"), "{listed}");
     let again = host.gua("doctor --bundle");
     assert_eq!(again.code, 2, "{again:?}");
-    assert!(again.stderr.contains("exists already"), "{again:?}");
+    assert!(again.stderr.contains("already exists"), "{again:?}");
     let text = unpacked(&host, "gua-bundle.tar.gz");
 
     let directory = host.directory().display().to_string();

@@ -109,7 +109,10 @@ fn usage_errors_exit_with_2_and_write_nothing() {
     let before = names(home.directory());
     for (words, sentence) in [
         ("--db both.db -o there.csv", "there.csv exists already"),
-        ("--db both.db -o out.gif", "unknown file extension: out.gif"),
+        (
+            "--db both.db -o out.gif",
+            "unsupported file extension: out.gif",
+        ),
         ("--db both.db -o absent/", "no directory absent/"),
         (
             "--db both.db --since 1h --until 2h",

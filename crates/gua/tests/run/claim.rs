@@ -66,7 +66,7 @@ fn a_timeout_without_an_equals_sign_is_not_taken_for_the_program() {
     assert_eq!((ended.code, &*ended.stdout), (0, "GPU-b\n"), "{ended:?}");
     let ended = host.gua("run --claim 1 --wait 1h true");
     assert_eq!(ended.code, 127, "{ended:?}");
-    let hint = "hint: --wait=1h waits at most 1h\n";
+    let hint = "hint: to wait at most 1h, pass `--wait=1h`\n";
     assert!(ended.stderr.ends_with(hint), "{ended:?}");
 }
 
