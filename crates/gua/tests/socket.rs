@@ -214,7 +214,12 @@ fn what_an_ordinary_user_may_not_do_or_does_not_run_is_explained() {
     for line in ["serve install", "board install"] {
         let refused = served.gua_as(NOBODY, line);
         assert_eq!(refused.code, 2, "{line}: {refused:?}");
-        assert!(refused.stderr.ends_with("hint: run this command with sudo\n"), "{refused:?}");
+        assert!(
+            refused
+                .stderr
+                .ends_with("hint: run this command with sudo\n"),
+            "{refused:?}"
+        );
     }
     let status = served.gua_as(NOBODY, "status").stdout;
     let collector = "gua daemon: not running\n  the host's collector: ";
