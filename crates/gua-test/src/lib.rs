@@ -20,6 +20,8 @@ pub mod clock;
 #[cfg(feature = "history")]
 pub mod damage;
 mod driver;
+#[cfg(feature = "samples")]
+pub mod healthy;
 mod host;
 pub mod http;
 #[cfg(feature = "load")]

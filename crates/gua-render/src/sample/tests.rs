@@ -2,114 +2,16 @@
 
 use std::time::Duration;
 
+use gua_test::healthy::{gpu, identity, instance, process, sample, uuid};
+
 use super::*;
-use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
-use gua_model::{
-    BootId, Bytes, Celsius, Driver, GpuUuid, Megahertz, Millijoules, Milliwatts, Pid, ProcessKey,
-    ProcessKind, StartTicks, Uid, Workload,
-};
-
-fn taken(gpus: Vec<Gpu>) -> Sample {
-    Sample {
-        at: "2026-11-15T01:02:03.5Z".parse().unwrap(),
-        since_boot: Duration::from_millis(1_234_500),
-        boot: Ok(BootId(1)),
-        driver: Driver {
-            version: Ok("550.54.14".to_owned()),
-            cuda: Ok((12, 4)),
-        },
-        gpus,
-        problems: Vec::new(),
-    }
-}
-
-fn uuid(index: u32) -> GpuUuid {
-    format!("GPU-{index}").parse().unwrap()
-}
-
-/// A healthy GPU without processes.
-fn gpu(index: u32) -> Gpu {
-    Gpu {
-        name: Ok("NVIDIA A100-SXM4-80GB".to_owned()),
-        memory_total: Ok(Bytes::from_mb(81_920)),
-        memory_used: Ok(Bytes::from_mb(20_000)),
-        memory_reserved: Ok(Bytes::from_mb(500)),
-        util: Ok(Percent::ZERO),
-        memory_util: Ok(Percent::ZERO),
-        temperature: Ok(Celsius(41)),
-        power: Ok(Milliwatts(61_500)),
-        power_limit: Ok(Milliwatts(400_000)),
-        energy: Ok(Millijoules(123_456_789)),
-        sm_clock: Ok(Megahertz(1410)),
-        memory_clock: Ok(Megahertz(1593)),
-        performance_state: Ok(PerformanceState(0)),
-        throttle: Ok(ThrottleReasons(1)),
-        ecc_mode: Ok(Switch::On),
-        ecc_corrected: Ok(3),
-        ecc_uncorrected: Err(Missing::Failed),
-        mig: Ok(Switch::Off),
-        compute_mode: Ok(ComputeMode::Default),
-        persistence: Ok(Switch::On),
-        compute_list: Ok(()),
-        graphics_list: Ok(()),
-        ..Gpu::without_readings(uuid(index), index, Missing::Unsupported)
-    }
-}
-
-/// An instance of the GPU with that index.
-fn instance(parent: u32, number: u32) -> Gpu {
-    let place = Place::Instance {
-        parent: uuid(parent),
-        gpu_instance: Ok(number),
-        compute_instance: Ok(0),
-        slice: Err(Missing::Unsupported),
-    };
-    Gpu {
-        uuid: format!("MIG-{parent}-{number}").parse().unwrap(),
-        place,
-        ..gpu(parent)
-    }
-}
-
-fn process(pid: u32, identity: Reading<Identity>) -> Process {
-    Process {
-        pid: Pid(pid),
-        kind: ProcessKind::Compute,
-        memory: Ok(Bytes::from_mb(18_000)),
-        sm_util: Ok(Some(Percent::ZERO)),
-        identity,
-    }
-}
-
-/// A process of Ada, started from her login.
-fn identity(pid: u32) -> Identity {
-    let ada = User {
-        uid: Uid(1000),
-        name: Some("ada".to_owned()),
-    };
-    Identity {
-        key: ProcessKey {
-            boot: BootId(1),
-            pid: Pid(pid),
-            start: StartTicks(777),
-        },
-        login: Ok(Some(ada.clone())),
-        claimed_login: None,
-        own: Ok(ada),
-        workload: Workload {
-            job: "4711".parse().ok(),
-            ..Workload::default()
-        },
-        comm: Ok("python3".to_owned()),
-    }
-}
 
 fn document(sample: &Sample, thresholds: &Thresholds) -> Value {
     serde_json::from_str(&json(sample, thresholds)).unwrap()
 }
 
 fn shown(gpus: Vec<Gpu>) -> Value {
-    document(&taken(gpus), &Thresholds::default())
+    document(&sample(gpus), &Thresholds::default())
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -132,7 +34,7 @@ fn a_sample_reads_as_it_is_documented() {
         process(7, Ok(identity(7))),
         process(8, Err(Missing::Denied)),
     ];
-    let mut sample = taken(vec![held]);
+    let mut sample = sample(vec![held]);
     sample.boot = Err(Missing::Denied);
     sample.problems = vec![Problem {
         gpu: Some(uuid(0)),
@@ -226,7 +128,7 @@ fn the_thresholds_of_the_settings_decide_the_state() {
     let mut held = gpu(1);
     held.processes = vec![process(1, Ok(identity(1)))];
     let state = |gpus: &[Gpu], thresholds: &Thresholds| -> Vec<String> {
-        let value = document(&taken(gpus.to_vec()), thresholds);
+        let value = document(&sample(gpus.to_vec()), thresholds);
         let states = value["gpus"].as_array().unwrap().iter();
         states
             .map(|gpu| gpu["state"].as_str().unwrap().to_owned())
