@@ -19,8 +19,11 @@ impl History {
     pub fn imported_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
         let (began, ended, damaged): (Option<i64>, Option<i64>, i64) = connection.query_row(
-            "SELECT min(at_us) FILTER (WHERE at_us >= ?1), max(at_us) FILTER (WHERE at_us < ?2),
-             count(*) FILTER (WHERE at_us < ?1 OR at_us >= ?2) FROM old_card_block",
+            // Each subquery reads the ends of an index; one scan of all blocks took more than half of a report.
+            "SELECT min((SELECT min(at_us) FROM old_card_block WHERE source = id AND at_us >= ?1)),
+             max((SELECT max(at_us) FROM old_card_block WHERE source = id AND at_us < ?2)),
+             ifnull(sum((SELECT count(*) FROM old_card_block WHERE source = id AND at_us < ?1)
+                 + (SELECT count(*) FROM old_card_block WHERE source = id AND at_us >= ?2)), 0) FROM old_source",
             [sane::FIRST, sane::END],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
